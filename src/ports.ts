@@ -160,9 +160,33 @@ export interface ResourceKeys {
 
 /**
  * Verifies a token that another service issued for this one, and returns its user.
- * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_DID_UNSUPPORTED, ERR_KEYS
+ * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_DID_UNSUPPORTED, ERR_KEYS; with `endedSessions`
+ * ERR_SESSION_ENDED, ERR_ENDED_SESSIONS
  */
 export type ResourceIssuer = (token: string) => Promise<AuthenticatedUser>
+
+/** Keeps work alive after the response, as `ctx.waitUntil` of Cloudflare Workers does. */
+export type WaitUntil = (work: Promise<unknown>) => void
+
+/** Options for the list of ended sessions. */
+export interface EndedSessionsOptions {
+  /** URL of the list. Default: `ended_sessions_uri` in the discovery document of the issuer. */
+  url?: string | undefined
+  /** Age in seconds from which a request starts a new fetch in the background. Default 2. */
+  pollSeconds?: number | undefined
+  /** Age in seconds from which the list is stale. Default 30. */
+  maxStaleSeconds?: number | undefined
+  /** Answer to requests while the list is stale: 503 (`refuse`, default), or as if no session had ended (`accept`). */
+  whenStale?: 'accept' | 'refuse' | undefined
+  /** Keeps a fetch alive after the response; Workers need it. Default: a stale list is awaited. */
+  waitUntil?: WaitUntil | undefined
+}
+
+/** Options for the list of an issuer whose tokens a service accepts. */
+export interface IssuerEndedSessionsOptions extends EndedSessionsOptions {
+  /** DID (`did:ethr`) that signs the list. Default: `serviceDid` in the discovery document of the issuer. */
+  serviceDid?: string | undefined
+}
 
 export interface SignatureCache {
   /**
@@ -245,6 +269,8 @@ export interface SecurityEvent {
   type:
     | 'login'
     | 'signup'
+    | 'logout'
+    | 'refresh'
     | 'proof-refused'
     | 'refresh-token-reused'
     | 'session-revoked'

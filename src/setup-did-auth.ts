@@ -17,9 +17,11 @@ import type { DidAuthConfig } from './config/options.js'
 import { listConfigWarnings, parseConfig, type Settings } from './config/settings.js'
 import { DidAuthError } from './errors.js'
 import { describeCause } from './flows/describe-cause.js'
+import { computeListUntil, endSession } from './flows/end-session.js'
 import { createServiceQuotas } from './flows/limits.js'
 import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
+import { EndedSessionLists } from './flows/publish-ended-sessions.js'
 import './express-types.js'
 import { createApprovalGuard, createDidGuard, type DescribeRequest } from './express/guards.js'
 import { mountRoutes, type ExpressApp } from './express/mount-routes.js'
@@ -169,12 +171,14 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     sessions: {
       list: (did: string) => listSessions({ settings, clock, store }, did),
       async revoke(sessionId: string) {
-        const wasActive = await store.endSession(serviceUrl, sessionId, 'revoked', clock.nowSeconds())
+        const wasActive = await endSession({ settings, clock, store }, sessionId, 'revoked')
         if (wasActive) report({ type: 'session-revoked', sessionId })
         return wasActive
       },
       async revokeAll(did: string) {
-        const count = await store.revokeSessions(serviceUrl, canonicalDid(did), clock.nowSeconds())
+        const now = clock.nowSeconds()
+        const listUntil = computeListUntil(settings, now)
+        const count = await store.revokeSessions(serviceUrl, canonicalDid(did), now, listUntil)
         if (count > 0) report({ type: 'session-revoked', did, count })
         return count
       }
@@ -231,6 +235,7 @@ async function loadParts(
     contractWallets: contracts && createContractWallets(logger, contracts),
     didControllers: didControl === 'document' ? createDocumentControllers(clock, curve, resolver) : undefined,
     resourceKeys: createResourceKeys(settings.resourceKeys),
+    endedSessionLists: new EndedSessionLists(),
     resourceIssuer:
       settings.resourceIssuer && createResourceIssuer({ ...settings.resourceIssuer, networks, clock, logger }),
     scheduler

@@ -1,5 +1,5 @@
 import { DidAuthError } from '../errors.js'
-import type { Clock, Logger } from '../ports.js'
+import type { Clock, EndedSessionsOptions, Logger, WaitUntil } from '../ports.js'
 import type { Curve } from '../protocol/curve.js'
 import {
   computeSessionTag,
@@ -13,27 +13,11 @@ import { describeFetchError, fetchBounded } from './fetch-bounded.js'
 
 /** Time limit of a fetch, and of the wait of one request. */
 const LIMIT_MILLISECONDS = 3_000
+const MAX_DISCOVERY_BYTES = 64 * 1024
 /** Maximum number of stored tags, about 100 MB. A longer list counts as stale. */
 const MAX_TAGS = 1_000_000
 /** Maximum number of lists that one poll fetches. */
 const MAX_LISTS_PER_POLL = 100
-
-/** Keeps work alive after the response, as `ctx.waitUntil` of Cloudflare Workers does. */
-export type WaitUntil = (work: Promise<unknown>) => void
-
-/** Options for the list of ended sessions. */
-export interface EndedSessionsOptions {
-  /** URL of the list. Default: `ended_sessions_uri` in the discovery document of the issuer. */
-  url?: string | undefined
-  /** Age in seconds from which a request starts a new fetch in the background. Default 2. */
-  pollSeconds?: number | undefined
-  /** Age in seconds from which the list is stale. Default 30. */
-  maxStaleSeconds?: number | undefined
-  /** Answer to requests while the list is stale: 503 (`refuse`, default), or as if no session had ended (`accept`). */
-  whenStale?: 'accept' | 'refuse' | undefined
-  /** Keeps a fetch alive after the response; Workers need it. Default: a stale list is awaited. */
-  waitUntil?: WaitUntil | undefined
-}
 
 /** Publisher of a list. */
 export interface EndedSessionsSource {
@@ -190,4 +174,13 @@ export class EndedSessionReader {
     this.#hasWarned = true
     this.#parts.logger.warn({ event: 'ended-sessions', ...(reason !== undefined && { reason }) }, message)
   }
+}
+
+/** Fetches the discovery document of a service. @throws Error if it is unavailable */
+export async function fetchDiscovery(serviceUrl: string): Promise<unknown> {
+  const url = `${serviceUrl.replace(/\/$/, '')}/.well-known/did-auth.json`
+  const limits = { milliseconds: LIMIT_MILLISECONDS, maxBytes: MAX_DISCOVERY_BYTES }
+  const { status, text } = await fetchBounded(url, {}, limits)
+  if (status !== 200) throw new Error(`${url} answered ${String(status)}`)
+  return JSON.parse(text)
 }

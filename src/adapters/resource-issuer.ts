@@ -1,14 +1,17 @@
 import type { CryptoKey } from 'jose'
 import { DidAuthError } from '../errors.js'
 import { createLazy } from '../lazy.js'
-import type { AuthenticatedUser, Clock, Logger, ResourceIssuer, ResourceKey, ResourceKeys } from '../ports.js'
+import type { AuthenticatedUser, Clock, IssuerEndedSessionsOptions, Logger } from '../ports.js'
+import type { ResourceIssuer, ResourceKey, ResourceKeys } from '../ports.js'
 import { assertInForce, parseResourceToken, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
-import { addressOfDid, assertNetwork, canonicalDid, isEthrDid } from '../protocol/did.js'
+import { addressOfDid, assertNetwork, canonicalDid, isDid, isEthrDid } from '../protocol/did.js'
 import { readField, isObject } from '../protocol/json.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
-import { RecentEntries } from '../caches.js'
+import { ExpiringCache, RecentEntries } from '../caches.js'
 import { loadCurve } from './curve.js'
+import { EndedSessionReader, fetchDiscovery, type EndedSessionsSource } from './ended-session-reader.js'
 import { describeFetchError, fetchBounded } from './fetch-bounded.js'
+import { parseNamedKeys } from './named-keys.js'
 
 const FETCH_MILLISECONDS = 5_000
 const MAX_ANSWER_BYTES = 64 * 1024
@@ -23,6 +26,8 @@ export interface ResourceIssuerParts {
   audience: string
   /** Keys of the issuer, each under its thumbprint. Undefined: they are fetched from the issuer. */
   keys?: readonly ResourceKey[] | undefined
+  /** Whether to refuse tokens of sessions that ended at the issuer. Default false. */
+  endedSessions?: boolean | IssuerEndedSessionsOptions | undefined
   networks: readonly string[] | undefined
   clock: Clock
   logger: Logger
@@ -80,11 +85,37 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
     return user
   }
 
+  const endedSessions = createLazy(() => createIssuerReader(parts))
   return async (token) => {
     const user = verified.get(token) ?? (await verify(token))
     assertInForce(user.claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
+    if (parts.endedSessions) await (await endedSessions())?.assertActive(user.claims.sid)
     return user
   }
+}
+
+/** Creates the reader of the sessions that ended at the issuer; undefined without `endedSessions`. */
+async function createIssuerReader(parts: ResourceIssuerParts): Promise<EndedSessionReader | undefined> {
+  const { issuer, clock, logger, endedSessions } = parts
+  if (!endedSessions) return undefined
+  const options = endedSessions === true ? {} : endedSessions
+  const curve = await loadCurve()
+  const sources = new ExpiringCache<EndedSessionsSource>({ lifetimeSeconds: KEYS_SECONDS, maxEntries: 1 })
+  const findSource = async (): Promise<EndedSessionsSource> => {
+    const now = clock.nowSeconds()
+    const cached = sources.get(issuer, now)
+    if (cached !== undefined) return cached.value
+    const isComplete = options.url !== undefined && options.serviceDid !== undefined
+    const published = isComplete ? undefined : await fetchDiscovery(issuer)
+    const url = options.url ?? readField(published, 'ended_sessions_uri')
+    const serviceDid = options.serviceDid ?? readField(published, 'serviceDid')
+    if (!isSecureUrl(url) || !isDid(serviceDid)) throw new Error(`${issuer} publishes no list of ended sessions`)
+    const verify = parseNamedKeys(curve, [addressOfDid(serviceDid, curve).slice(2)])
+    const source = { url, issuers: [serviceDid], audience: issuer, curve: { sha256: curve.sha256, verify } }
+    sources.set(issuer, source, now)
+    return source
+  }
+  return new EndedSessionReader({ clock, logger, curve, findSource }, options)
 }
 
 /**

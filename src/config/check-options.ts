@@ -88,7 +88,9 @@ function findContradictions(options: CheckedOptions, hasRpcUrl: boolean): string
   }
   if (options.endedSessions && options.accessTokenExpirationTimeInSeconds > MAX_LISTED_TOKEN_SECONDS) {
     const most = String(MAX_LISTED_TOKEN_SECONDS)
-    problems.push(`endedSessions: received true with access tokens that live longer than ${most} s; give at most ${most}`)
+    problems.push(
+      `endedSessions: received true with access tokens that live longer than ${most} s; give at most ${most}`
+    )
   }
   // Express ignores letter case and a trailing slash when it compares paths.
   const routes = Object.values(listPaths(options)).filter((route) => route !== undefined)

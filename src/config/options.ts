@@ -1,7 +1,7 @@
 import * as rules from './rules.js'
 import { siweRules, toNetwork, type CompleteSiweOptions, type SiweOptions } from './siwe-options.js'
 import type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
-import type { Clock, ContractVerifier, DidResolver, EthrNetwork, Logger } from '../ports.js'
+import type { Clock, IssuerEndedSessionsOptions, ContractVerifier, DidResolver, EthrNetwork, Logger } from '../ports.js'
 import { storeVerbs, type OnSecurityEvent, type ResourceKey, type Signer, type Store } from '../ports.js'
 import { isDid, isKeyDid } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
@@ -116,10 +116,18 @@ export interface DidAuthConfig {
   resourceTokenPath?: string | undefined
   /**
    * Another service whose tokens are accepted here, sent after `Bearer`. `issuer` is its `serviceUrl`; `audience` is
-   * the `serviceUrl` of this service by default. Its public keys are fetched from it unless `keys` contains them.
+   * the `serviceUrl` of this service by default. Its public keys are fetched from it unless `keys` contains them. With
+   * `endedSessions`, tokens of sessions that ended there are refused about 2 s later; default: they are valid until
+   * their `exp`.
    */
   resourceIssuer?:
-    { issuer: string; audience?: string | undefined; keys?: readonly ResourceKey[] | undefined } | undefined
+    | {
+        issuer: string
+        audience?: string | undefined
+        keys?: readonly ResourceKey[] | undefined
+        endedSessions?: boolean | IssuerEndedSessionsOptions | undefined
+      }
+    | undefined
   /** Whether `/.well-known/did-auth.json` is published; with `resources` it always is. Default false. */
   discovery?: boolean | undefined
   /**
@@ -228,7 +236,8 @@ export const declarations = {
   resourceTokenPath: { ...rules.path, default: '/resource-token' },
   resourceIssuer: {
     holds: rules.isTrustedIssuer,
-    remedy: 'give { issuer, audience?, keys? }, the issuer as a URL, https or on this machine, keys of P-256 as JWK'
+    remedy:
+      'give { issuer, audience?, keys?, endedSessions? }, the issuer as a URL, https or on this machine, keys of P-256 as JWK'
   },
   discovery: { ...rules.boolean, default: false },
   endedSessions: { ...rules.boolean, default: false },

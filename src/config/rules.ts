@@ -1,4 +1,5 @@
 import { isDid, isEthrDid, isEthrNetwork } from '../protocol/did.js'
+import { findEndedSessionsProblem } from '../protocol/ended-sessions.js'
 import { readField, isObject } from '../protocol/json.js'
 import { isSecureUrl, parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
 
@@ -116,7 +117,8 @@ export const isResourceKey = (key: unknown): boolean => isP256Key(key, ['x', 'y'
 export function isTrustedIssuer(value: unknown): boolean {
   const [audience, keys] = [readField(value, 'audience') ?? 'serviceUrl', readField(value, 'keys')]
   const areKeys = Array.isArray(keys) && keys.length > 0 && keys.every((key) => isP256Key(key))
-  return isSecureUrl(readField(value, 'issuer')) && text.holds(audience) && (keys === undefined || areKeys)
+  const isRead = findEndedSessionsProblem(readField(value, 'endedSessions')) === undefined
+  return isSecureUrl(readField(value, 'issuer')) && text.holds(audience) && (keys === undefined || areKeys) && isRead
 }
 
 /** Whether a value is a network of users' DIDs. Not `mainnet`: DIDs of Ethereum contain no network name. */

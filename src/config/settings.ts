@@ -56,7 +56,7 @@ function toSettings(options: CompleteOptions, unknownOptions: string[]) {
     siwe: createSiweSettings(options, url),
     trustedOrigins: new Set([...ownOrigins, ...options.trustedOrigins]) as ReadonlySet<string>,
     /** Another service whose tokens are accepted. Undefined: none. */
-    resourceIssuer: trusted && { issuer: trusted.issuer, audience: trusted.audience ?? serviceUrl, keys: trusted.keys },
+    resourceIssuer: trusted && { ...trusted, audience: trusted.audience ?? serviceUrl },
     /** Unknown names, which give a warning. They are no error, because a later version may have such an option. */
     unknownOptions
   }

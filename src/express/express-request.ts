@@ -74,7 +74,8 @@ export function hasParsedBody(req: Request): boolean {
 export function sendAnswer(res: Response, { status, headers, cookies, body = '', errorCode }: HttpAnswer): void {
   if (errorCode !== undefined) rememberErrorCode(res, errorCode)
   if (cookies !== undefined) res.append('Set-Cookie', [...cookies])
-  const length = { 'Content-Length': Buffer.byteLength(body) }
+  // The length of a 304 would be that of the answer that the client has.
+  const length = status === 304 ? {} : { 'Content-Length': Buffer.byteLength(body) }
   if (CORS_ORIGIN in headers && res.hasHeader(CORS_ORIGIN)) {
     const { [CORS_ORIGIN]: _ours, ...others } = headers
     res.writeHead(status, { ...others, ...length })

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
+import { computeListUntil } from './end-session.js'
 import { charge, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
@@ -65,7 +66,8 @@ async function openSession(
     refreshTokenHash: refreshToken.hash,
     tokenClaims,
     nowSeconds,
-    expiresAtSeconds
+    expiresAtSeconds,
+    listUntilSeconds: computeListUntil(settings, nowSeconds)
   })
   if (evicted > 0) {
     logger.warn({ event: 'sessions-evicted', count: evicted }, 'the store is full: sessions were evicted')

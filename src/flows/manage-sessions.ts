@@ -5,27 +5,33 @@ import { canonicalDid } from '../protocol/did.js'
 import { endOfSession, type Session } from '../protocol/session.js'
 import { parseAccountId } from '../protocol/siwe-message.js'
 import { authenticate } from './authenticate.js'
+import { endSession } from './end-session.js'
 import type { Parts } from './parts.js'
 import { findPresentedSession } from './tokens.js'
 
 type SessionParts = Pick<Parts, 'settings' | 'clock' | 'store'>
+type LogoutParts = SessionParts & Pick<Parts, 'report'>
 type PresentedParts = SessionParts & Pick<Parts, 'curve'>
 
 /**
  * Logs out the session of an access token, and no other session of the user. The refresh token is invalid at once; the
- * access token stays valid until its `exp`. It changes nothing if the session has ended or the token has none.
+ * access token stays valid until its `exp`, unless services read the list of ended sessions. It changes nothing if the
+ * session has ended or the token has none.
  * @throws DidAuthError ERR_STORE
  * @see specification, "Session and refresh token"
  */
-export async function logOut({ settings, clock, store }: SessionParts, sessionId: string | undefined): Promise<void> {
+export async function logOut(parts: LogoutParts, sessionId: string | undefined, did: string): Promise<void> {
   if (sessionId === undefined) return
-  await store.endSession(settings.serviceUrl, sessionId, 'loggedOut', clock.nowSeconds())
+  if (await endSession(parts, sessionId, 'loggedOut')) parts.report({ type: 'logout', did, sessionId })
 }
 
 /** Logs out a client whose access token has expired. @throws DidAuthError ERR_REFRESH_TOKEN, ERR_STORE */
-export async function logOutByRefreshToken(parts: PresentedParts, refreshToken: unknown): Promise<void> {
+export async function logOutByRefreshToken(
+  parts: LogoutParts & Pick<Parts, 'curve'>,
+  refreshToken: unknown
+): Promise<void> {
   const { session } = await findPresentedSession(parts, refreshToken)
-  await logOut(parts, session.sessionId)
+  await logOut(parts, session.sessionId, session.did)
 }
 
 /** Refusals of tokens. A request with one of them has no session. */
@@ -106,16 +112,15 @@ export async function listOwnSessions(parts: SessionParts, user: AuthenticatedUs
  * @throws DidAuthError ERR_SESSION_NOT_FOUND, also for a session of another user; ERR_STORE
  */
 export async function revokeOwnSession(
-  { settings, clock, store, report }: SessionParts & Pick<Parts, 'report'>,
+  parts: SessionParts & Pick<Parts, 'report'>,
   user: AuthenticatedUser,
   sessionId: string
 ): Promise<void> {
-  const { serviceUrl } = settings
-  const session = await store.findSession(serviceUrl, sessionId)
+  const session = await parts.store.findSession(parts.settings.serviceUrl, sessionId)
   if (session === undefined || canonicalDid(session.did) !== user.canonicalDid) {
     throw new DidAuthError('ERR_SESSION_NOT_FOUND')
   }
-  if (await store.endSession(serviceUrl, sessionId, 'revoked', clock.nowSeconds())) {
-    report({ type: 'session-revoked', did: session.did, sessionId })
+  if (await endSession(parts, sessionId, 'revoked')) {
+    parts.report({ type: 'session-revoked', did: session.did, sessionId })
   }
 }

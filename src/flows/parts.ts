@@ -2,6 +2,7 @@ import type { RecentEntries } from '../caches.js'
 import type { Settings } from '../config/settings.js'
 import type * as ports from '../ports.js'
 import type { Quotas } from './limits.js'
+import type { EndedSessionLists } from './publish-ended-sessions.js'
 
 /** Dependencies of the flows, wired in `setup-did-auth.ts`. Each flow takes the narrowest `Pick`. */
 export interface Parts {
@@ -23,6 +24,7 @@ export interface Parts {
   /** Undefined: the address in a DID controls the DID. */
   didControllers: ports.DidControllers | undefined
   resourceKeys: ports.ResourceKeys
+  endedSessionLists: EndedSessionLists
   /** Verifier of another service's tokens. Undefined: none are accepted. */
   resourceIssuer: ports.ResourceIssuer | undefined
   scheduler: ports.Scheduler

@@ -1,4 +1,3 @@
-import { RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import {
   computeSessionTag,
   ENDED_LIST_SECONDS,
@@ -7,8 +6,6 @@ import {
 } from '../protocol/ended-sessions.js'
 import type { Parts } from './parts.js'
 
-/** Time for which a session is still listed after the expiry of its last token, in seconds. */
-const MARGIN_SECONDS = 60
 /** Age from which an unchanged list is signed again, in seconds. It is below the validity of a list. */
 const RENEWAL_SECONDS = 20
 /** Time by which a list begins before `after`, in seconds: a write may be committed later than its time says. */
@@ -35,14 +32,6 @@ interface CachedList extends PublishedList {
   more: boolean
 }
 
-/**
- * Returns the time for which an ended session is listed, in seconds: the longest life of its tokens, and 60 s.
- * @param settings - `accessTokenSeconds`; tokens for other services live 300 s
- */
-export function computeListedSeconds({ accessTokenSeconds }: { readonly accessTokenSeconds: number }): number {
-  return Math.max(accessTokenSeconds, RESOURCE_TOKEN_SECONDS) + MARGIN_SECONDS
-}
-
 /** Lists of ended sessions. Each is read and signed at most once per second, however many services ask for it. */
 export class EndedSessionLists {
   /** Lists by the time at which they begin. */
@@ -57,7 +46,7 @@ export class EndedSessionLists {
   async publish(parts: PublishParts, after: number | undefined): Promise<PublishedList> {
     const { settings, clock } = parts
     const now = clock.nowSeconds()
-    const listedSeconds = computeListedSeconds(settings)
+    const { listedSeconds = 0 } = settings
     const step = Math.max(MIN_STEP_SECONDS, Math.ceil(listedSeconds / MAX_STEPS))
     const oldest = now - listedSeconds
     const overlap = OVERLAP_SECONDS + Math.max(MIN_CLOCK_DIFFERENCE_SECONDS, settings.refreshReuseGraceSeconds)

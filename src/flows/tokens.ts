@@ -5,6 +5,7 @@ import { createAccessTokenPayload, replaceClaims, RESOURCE_TOKEN_SECONDS } from 
 import type { AuthenticatedUser, Client, Curve } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
+import { computeListUntil, endSession } from './end-session.js'
 import type { Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
 import { identifySessionUser, type ProvedUser } from './user.js'
@@ -55,12 +56,15 @@ export async function refreshTokens(
   const tokenClaims = user ? await decideClaims(parts, user, session) : session.tokenClaims
   const accessToken = user ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
   const service = settings.serviceUrl
-  const verdict = await store.rotateRefreshToken({ service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds })
+  const listUntilSeconds = computeListUntil(settings, nowSeconds)
+  const rotation = { service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds, listUntilSeconds }
+  const verdict = await store.rotateRefreshToken(rotation)
   if (mayRefresh && (verdict === 'rotate' || verdict === 'repeated')) {
     const isRepeated = verdict === 'repeated'
     // A repeated refresh keeps the expiry of the first one: the stored expiry, or now's if this request lost a race.
     const storedExpiry = preview === 'repeated' ? session.expiresAtSeconds : Infinity
     const refreshTokenSeconds = Math.min(storedExpiry, nextExpiresAtSeconds) - nowSeconds
+    if (!isRepeated) parts.report({ type: 'refresh', did: session.did, sessionId })
     return { accessToken, refreshToken: next.token, refreshTokenSeconds, isRepeated }
   }
   if (verdict !== 'reused') throw createRefusal('session', verdict)
@@ -148,7 +152,7 @@ async function decideClaims(
   { did, canonicalDid, address }: ProvedUser,
   session: StoredSession
 ): Promise<JsonObject | undefined> {
-  const { settings, store, clock, report } = parts
+  const { settings, report } = parts
   const logic = settings.refreshBusinessLogic
   if (logic === undefined) return session.tokenClaims
   const { refreshTokenHash: _hash, replacedTokens: _replaced, ...publicSession } = session
@@ -159,7 +163,7 @@ async function decideClaims(
   } catch (error) {
     if (isRefusal(error)) {
       const { sessionId } = session
-      const isRevoked = await store.endSession(settings.serviceUrl, sessionId, 'revoked', clock.nowSeconds())
+      const isRevoked = await endSession(parts, sessionId, 'revoked')
       if (isRevoked) report({ type: 'session-revoked', did, sessionId, code: error.code })
     }
     throw error

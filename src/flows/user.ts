@@ -4,6 +4,7 @@ import type { Client, UserIdentity } from '../ports.js'
 import type { Curve } from '../protocol/curve.js'
 import { addressOfDid, assertNetwork, canonicalDid, findNetworkNumber, networkOfDid } from '../protocol/did.js'
 import type { Session } from '../protocol/session.js'
+import { endSession } from './end-session.js'
 import type { Parts } from './parts.js'
 
 const ADDRESS = /^0x[0-9a-f]{40}$/
@@ -86,12 +87,12 @@ export async function identifySessionUser(
   { sessionId, did, tokenClaims }: Pick<Session, 'sessionId' | 'did' | 'tokenClaims'>,
   client: Client
 ): Promise<ProvedUser> {
-  const { settings, clock, store, report } = parts
+  const { settings, report } = parts
   const identity = identifyUser(parts.curve, did)
   const address = getController(settings, tokenClaims, identity.address)
   const user = { ...identity, address }
   if (await isInControl(parts, user, client)) return user
-  await store.endSession(settings.serviceUrl, sessionId, 'revoked', clock.nowSeconds())
+  await endSession(parts, sessionId, 'revoked')
   report({ type: 'control-lost', did, sessionId, address, code: 'ERR_REFRESH_TOKEN' })
   const reason = { check: 'control', expected: 'a method of the DID under authentication', got: address }
   throw new DidAuthError('ERR_REFRESH_TOKEN', { reason })

@@ -19,7 +19,7 @@ export async function answerLogOut(http: HttpParts, request: HttpRequest): Promi
     assertNotForged(http, request)
     const parts = await http.parts()
     const { claims } = await authenticate(parts, http.transport.readAccessToken(request))
-    await logOut(parts, claims.sid)
+    await logOut(parts, claims.sid, claims.sub)
   } catch (error) {
     if (!(error instanceof DidAuthError && TOKEN_REFUSALS.has(error.code))) throw error
     const refreshToken = await readRefreshToken(http, request)

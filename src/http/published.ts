@@ -1,3 +1,4 @@
+import { DidAuthError } from '../errors.js'
 import type { Parts } from '../flows/parts.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { networkOfDid } from '../protocol/did.js'
@@ -14,6 +15,24 @@ export async function answerKeys(http: HttpParts): Promise<HttpAnswer> {
   return jsonAnswer(await resourceKeys.publish(), PUBLIC_HEADERS)
 }
 
+const AFTER = /[?&]after=([^&]*)/
+
+/**
+ * Answers `GET /.well-known/ended-sessions?after=<seconds>` with the signed list of ended sessions, or 304 if the
+ * request has its ETag.
+ */
+export async function answerEndedSessions(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
+  const text = AFTER.exec(request.originalUrl)?.[1]
+  if (text !== undefined && !/^\d{1,12}$/.test(text)) {
+    throw new DidAuthError('ERR_INVALID', { reason: { check: 'after', expected: 'whole seconds' } })
+  }
+  const parts = await http.parts()
+  const { jwt, etag } = await parts.endedSessionLists.publish(parts, text === undefined ? undefined : Number(text))
+  const headers = { 'Access-Control-Allow-Origin': '*', 'Cache-Control': 'max-age=1', ETag: etag }
+  if (request.headers['if-none-match'] === etag) return { status: 304, headers }
+  return { status: 200, headers: { ...headers, 'Content-Type': 'application/jwt' }, body: jwt }
+}
+
 /** Answers `GET /.well-known/did-auth` with the discovery document of this service. */
 export async function answerDiscovery(http: HttpParts, { mountPath }: HttpRequest): Promise<HttpAnswer> {
   return jsonAnswer(describeService(await http.parts(), mountPath), PUBLIC_HEADERS)
@@ -25,5 +44,7 @@ function describeService({ settings }: Pick<Parts, 'settings'>, mountPath: strin
   const siwe = settings.siwe && { network: settings.siwe.network, nonceSeconds: settings.siwe.nonceSeconds }
   const network = siwe?.network ?? networkOfDid(serviceDid)
   const jwks_uri = paths.jwks && createRouteUrl(serviceUrl, mountPath, paths.jwks)
-  return { version: 1, serviceUrl, serviceDid, network, networks, loginDomains, paths, siwe, jwks_uri, resources }
+  const ended_sessions_uri = paths.endedSessions && createRouteUrl(serviceUrl, mountPath, paths.endedSessions)
+  const uris = { jwks_uri, ended_sessions_uri }
+  return { version: 1, serviceUrl, serviceDid, network, networks, loginDomains, paths, siwe, ...uris, resources }
 }

@@ -10,7 +10,7 @@ import {
 import type { HttpParts } from './guard.js'
 import { answerLogIn } from './log-in.js'
 import { answerLogOut, answerLogOutError } from './log-out.js'
-import { answerDiscovery, answerKeys } from './published.js'
+import { answerDiscovery, answerEndedSessions, answerKeys } from './published.js'
 import { answerRefresh } from './refresh.js'
 import { answerResourceToken } from './resource-token.js'
 import { answerOwnSession, answerRevokedSession, answerSessions } from './sessions.js'
@@ -59,6 +59,7 @@ export function listRoutes({ paths, siwe }: Settings): Route[] {
     { method: 'DELETE', path: paths.sessions, hasParameter: true, answer: answerRevokedSession },
     { method: 'POST', path: paths.resourceToken, answer: answerResourceToken },
     { method: 'GET', path: paths.jwks, answer: answerKeys },
+    { method: 'GET', path: paths.endedSessions, answer: answerEndedSessions },
     { method: 'GET', path: paths.discovery, answer: answerDiscovery }
   ]
   if (siwe !== undefined) {

@@ -1,5 +1,8 @@
 import type { Curve } from './curve.js'
+import { isDid, isEthrDid } from './did.js'
+import { isObject } from './json.js'
 import { isSignedBy, parseJwt } from './jwt.js'
+import { isSecureUrl } from './parse-url.js'
 
 /** Maximum length of a list, in bytes. A list of {@link MAX_ENDED_PER_LIST} sessions has about 190 KiB. */
 export const MAX_ENDED_LIST_BYTES = 512 * 1024
@@ -72,6 +75,25 @@ export function verifyEndedSessions(
   if (nowSeconds >= exp || after > (requestedAfter ?? Infinity)) return undefined
   if (until < after || until < lastUntil - MAX_STEP_BACK_SECONDS) return undefined
   return isSignedBy(curve, parsed, new Uint8Array()) ? { after, until, exp, more, ended } : undefined
+}
+
+/**
+ * Finds the problem of the option `endedSessions` of a reader.
+ * @returns text such as "pollSeconds: give whole seconds, at least 1"; undefined if the option is valid
+ */
+export function findEndedSessionsProblem(option: unknown): string | undefined {
+  if (option === undefined || typeof option === 'boolean') return undefined
+  if (!isObject(option)) return 'give true or an object'
+  const isSeconds = (value: unknown): boolean => value === undefined || (isTime(value) && value >= 1)
+  const { url, whenStale, waitUntil, serviceDid } = option
+  if (url !== undefined && !isSecureUrl(url)) return 'url: give a URL, https or on this machine'
+  if (!isSeconds(option.pollSeconds)) return 'pollSeconds: give whole seconds, at least 1'
+  if (!isSeconds(option.maxStaleSeconds)) return 'maxStaleSeconds: give whole seconds, at least 1'
+  if (!['accept', 'refuse', undefined].includes(whenStale as string)) return "whenStale: give 'accept' or 'refuse'"
+  if (!['function', 'undefined'].includes(typeof waitUntil)) return 'waitUntil: give a function'
+  return serviceDid === undefined || (isDid(serviceDid) && isEthrDid(serviceDid))
+    ? undefined
+    : 'serviceDid: give a did:ethr'
 }
 
 function isTime(value: unknown): value is number {

@@ -1,14 +1,12 @@
 import { pureCurve } from '../adapters/curve-pure.js'
-import { EndedSessionReader, type EndedSessionsOptions } from '../adapters/ended-session-reader.js'
-import { fetchBounded } from '../adapters/fetch-bounded.js'
+import { EndedSessionReader, fetchDiscovery } from '../adapters/ended-session-reader.js'
 import type { IsSigned } from '../adapters/named-keys.js'
 import { createLazy } from '../lazy.js'
-import type { Clock } from '../ports.js'
-import { isObject, readField } from '../protocol/json.js'
+import type { Clock, EndedSessionsOptions } from '../ports.js'
+import { findEndedSessionsProblem } from '../protocol/ended-sessions.js'
+import { readField } from '../protocol/json.js'
 import { isSecureUrl, parseHttpUrl } from '../protocol/parse-url.js'
 import { createConfigError } from './issuer-keys.js'
-
-const DISCOVERY_LIMITS = { milliseconds: 3_000, maxBytes: 64 * 1024 }
 
 /** Service that publishes the list, and the check of its signatures. */
 interface Publisher {
@@ -23,45 +21,27 @@ interface Publisher {
  * @throws DidAuthError ERR_CONFIG
  */
 export function createEndedSessionReader(
-  option: unknown,
+  option: boolean | EndedSessionsOptions | undefined,
   { issuers, audience, clock, findKeys }: Publisher
 ): EndedSessionReader | undefined {
+  const problem = findEndedSessionsProblem(option)
+  if (problem !== undefined) throw createConfigError(`endedSessions: ${problem}`)
   if (option === undefined || option === false) return undefined
-  const options = parseOptions(option === true ? {} : option)
+  const options = option === true ? {} : option
   if (options.url === undefined && parseHttpUrl(audience) === undefined)
     throw createConfigError('endedSessions: give the url of the list, since audience is no http(s) URL')
-  const findUrl = createLazy(async () => options.url ?? (await discoverUrl(audience)))
+  const findUrl = createLazy(async () => {
+    if (options.url !== undefined) return options.url
+    const url = readField(await fetchDiscovery(audience), 'ended_sessions_uri')
+    if (isSecureUrl(url)) return url
+    throw new Error(`the discovery document of ${audience} names no ended_sessions_uri`)
+  })
+  const findSource = async () => {
+    const [url, isSigned] = await Promise.all([findUrl(), findKeys()])
+    return { url, issuers, audience, curve: { sha256: pureCurve.sha256, verify: isSigned } }
+  }
   const logger = {
     warn: (fields: object, message: string) => console.warn(`express-did-auth/verify: ${message}`, fields)
   }
-  const findSource = async () => {
-    const url = await findUrl()
-    return { url, issuers, audience, curve: { sha256: pureCurve.sha256, verify: await findKeys() } }
-  }
   return new EndedSessionReader({ clock, logger, curve: pureCurve, findSource }, options)
-}
-
-/** Reads the URL of the list from the discovery document of a service. */
-async function discoverUrl(serviceUrl: string): Promise<string> {
-  const discoveryUrl = `${serviceUrl.replace(/\/$/, '')}/.well-known/did-auth.json`
-  const { status, text } = await fetchBounded(discoveryUrl, {}, DISCOVERY_LIMITS)
-  const url: unknown = status === 200 ? readField(JSON.parse(text), 'ended_sessions_uri') : undefined
-  if (isSecureUrl(url)) return url
-  throw new Error(`${discoveryUrl} (${String(status)}) names no ended_sessions_uri`)
-}
-
-function parseOptions(options: unknown): EndedSessionsOptions {
-  if (!isObject(options)) throw createConfigError('endedSessions: give true or an object')
-  const { url, pollSeconds, maxStaleSeconds, whenStale, waitUntil } = options
-  if (url !== undefined && !isSecureUrl(url))
-    throw createConfigError('endedSessions.url: give a URL, https or on this machine')
-  for (const [name, seconds] of Object.entries({ pollSeconds, maxStaleSeconds })) {
-    if (seconds !== undefined && !(Number.isInteger(seconds) && Number(seconds) >= 1))
-      throw createConfigError(`endedSessions.${name}: give whole seconds, at least 1`)
-  }
-  if (whenStale !== undefined && whenStale !== 'accept' && whenStale !== 'refuse')
-    throw createConfigError("endedSessions.whenStale: give 'accept' or 'refuse'")
-  if (waitUntil !== undefined && typeof waitUntil !== 'function')
-    throw createConfigError('endedSessions.waitUntil: give a function')
-  return options
 }

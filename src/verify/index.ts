@@ -2,6 +2,7 @@ export { accessTokenVerifier, type AccessTokenVerifier, type VerifiedToken } fro
 export type { TokenRequest, VerifierOptions } from './access-token-verifier.js'
 export { DidAuthError, errorStatuses, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
 export type { DidAuthInfo } from '../express-types.js'
+export type { EndedSessionsOptions, WaitUntil } from '../ports.js'
 export type { IssuerResolver } from './issuer-keys.js'
 export { requireToken, type GuardedRequest, type GuardedResponse } from './require-token.js'
 export type { AccessTokenClaims } from '../protocol/access-token.js'
