@@ -30,7 +30,10 @@ export function createAuthApp(parts: ServerAppParts & { page?: Page | undefined 
   const routes = [...authRoutes, ...Object.values(optionalPaths), '/resource-token', '/.well-known']
   const app = createApp(parts, routes, createDidAuthDependencies(signer, env.RPC_URL))
   const { sessionPath, sessionsPath } = optionalPaths
-  const options = { sessionPath, sessionsPath, siwe: createSiweOptions(parts), ...createResourceOptions(parts) }
+  const siwe = createSiweOptions(parts)
+  // A store on a cluster of Redis has no list.
+  const endedSessions = env.ENDED_SESSIONS && parts.store.listEndedSessions !== undefined
+  const options = { sessionPath, sessionsPath, siwe, endedSessions, ...createResourceOptions(parts) }
   const requireDid = setupDidAuth(app, { ...createDidAuthConfig(parts, signer), ...options })
   app.get('/openapi.json', serveDocument('auth', parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {

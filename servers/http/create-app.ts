@@ -43,6 +43,8 @@ export interface ServerAppParts {
   draining?: AbortSignal | undefined
   /** URLs of the started servers of this process. The page of auth uses those of relay and vault. */
   serviceUrls?: ReadonlyMap<ServerName, string> | undefined
+  /** URLs at which the servers of this process listen. */
+  listenUrls?: ReadonlyMap<ServerName, string> | undefined
 }
 
 /** Application of a server. */

@@ -94,19 +94,25 @@ export function createResourceOptions({
 
 /**
  * Finds the issuer whose tokens are accepted: TRUSTED_ISSUER, or the auth server of this process. The keys of that auth
- * server are not fetched: on this machine, its public name may lead to another process, or may not resolve at all.
+ * server are not fetched: on this machine, its public name may lead to another process, or may not resolve at all. Its
+ * list of ended sessions is read from the address at which it listens.
  */
 export function findTrustedIssuer({
   env,
   identity,
-  serviceUrls
-}: AppParts<'identity' | 'serviceUrls'>): DidAuthConfig['resourceIssuer'] {
+  serviceUrls,
+  listenUrls
+}: AppParts<'identity' | 'serviceUrls' | 'listenUrls'>): DidAuthConfig['resourceIssuer'] {
   const localAuthUrl = serviceUrls?.get('auth')
   const { resourceKeys: keys = [] } = identity
   // The local auth server issues such tokens only if it has a key that all its instances share.
   const issuer = env.TRUSTED_ISSUER ?? (keys.length > 0 && isSecureUrl(localAuthUrl) ? localAuthUrl : undefined)
   if (issuer === undefined) return undefined
-  return issuer === localAuthUrl && keys.length > 0 ? { issuer, keys } : { issuer }
+  const whenStale = env.ENDED_SESSIONS_WHEN_STALE
+  if (issuer !== localAuthUrl || keys.length === 0) return { issuer, endedSessions: { whenStale } }
+  const url = `${listenUrls?.get('auth') ?? localAuthUrl}/.well-known/ended-sessions`
+  const { serviceDid } = identity
+  return { issuer, keys, endedSessions: env.ENDED_SESSIONS && { url, serviceDid, whenStale } }
 }
 
 /** Returns the dependency on a trusted issuer, if its keys have to be fetched. */

@@ -72,7 +72,9 @@ export async function runServers(
     sharedCloseStack.add(() => connections.close())
     if (metrics !== undefined) connections.watch(metrics)
     const serviceUrls = new Map<ServerName, string>()
-    const sharedParts = { connections, metrics, draining: drain.signal, serviceUrls, envFile: envFile?.name }
+    const listenUrls = new Map<ServerName, string>()
+    const urls = { serviceUrls, listenUrls }
+    const sharedParts = { connections, metrics, draining: drain.signal, ...urls, envFile: envFile?.name }
     const servers = []
     for (const { env, open, log, closeStack } of plans) {
       const identity = await loadIdentity(env, isAll)

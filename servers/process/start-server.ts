@@ -32,6 +32,7 @@ export interface StartParts extends Pick<ServerAppParts, 'env' | 'identity' | 'l
   connections: Connections
   /** URLs of the servers. Each server adds its URL when it listens, in this order: auth, relay, vault. */
   serviceUrls: Map<ServerName, string>
+  listenUrls: Map<ServerName, string>
   /** Name of the file that was loaded into the environment. */
   envFile: string | undefined
   closeStack: CloseStack
@@ -86,7 +87,7 @@ export interface ListeningServer {
  * @throws StartError
  */
 export async function listenForServer(start: StartParts, { engine, content }: OpenServer): Promise<ListeningServer> {
-  const { env, connections, identity, log, metrics, draining, serviceUrls, envFile, closeStack } = start
+  const { env, connections, identity, log, metrics, draining, serviceUrls, listenUrls, envFile, closeStack } = start
   closeStack.add(() => engine.close())
   const uploads = content && { request: limitMilliseconds.upload }
   const perNetwork = env.TRUST_PROXY === false || env.TRUST_PROXY === 0
@@ -102,8 +103,9 @@ export async function listenForServer(start: StartParts, { engine, content }: Op
   })
   const serviceUrl = env.SERVICE_URL ?? `http://localhost:${server.port}`
   serviceUrls.set(env.name, serviceUrl)
+  listenUrls.set(env.name, server.url)
   const { sessions: store, dependencies } = engine
-  const parts = { env, identity, serviceUrl, log, store, dependencies, metrics, draining, serviceUrls }
+  const parts = { env, identity, serviceUrl, log, store, dependencies, metrics, draining, serviceUrls, listenUrls }
   server.serve(startingApp(parts))
   await connections.whenAvailable(({ name, variable }, reason) => {
     const engineName = name === 'redis' ? 'Redis' : 'the database'

@@ -61,6 +61,7 @@ export class EndedSessionReader {
   #freshAtSeconds = -Infinity
   #polledAtSeconds = -Infinity
   #poll: Promise<void> | undefined
+  #hasPolled = false
   #hasWarned = false
 
   constructor(parts: EndedSessionReaderParts, options: EndedSessionsOptions = {}) {
@@ -83,7 +84,9 @@ export class EndedSessionReader {
     const poll = this.#isPollDue(now) ? this.#startPoll(now) : this.#poll
     if (poll !== undefined) waitUntil?.(poll)
     this.#assertNotListed(sessionId)
-    return this.#isStale(now) ? this.#assertAfter(poll, sessionId) : undefined
+    if (!this.#isStale(now)) return undefined
+    // With `accept`, only the first list is worth a wait: an outage of the publisher must not delay every request.
+    return this.#assertAfter(this.#hasPolled && this.#whenStale === 'accept' ? undefined : poll, sessionId)
   }
 
   async #assertAfter(poll: Promise<void> | undefined, sessionId: string): Promise<void> {
@@ -118,6 +121,7 @@ export class EndedSessionReader {
         this.#warnOnce('the list of ended sessions could not be fetched', describeFetchError(error))
       })
       .finally(() => {
+        this.#hasPolled = true
         if (this.#poll === poll) this.#poll = undefined
       })
     return (this.#poll = poll)

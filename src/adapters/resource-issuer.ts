@@ -100,20 +100,27 @@ async function createIssuerReader(parts: ResourceIssuerParts): Promise<EndedSess
   if (!endedSessions) return undefined
   const options = endedSessions === true ? {} : endedSessions
   const curve = await loadCurve()
-  const sources = new ExpiringCache<EndedSessionsSource>({ lifetimeSeconds: KEYS_SECONDS, maxEntries: 1 })
-  const findSource = async (): Promise<EndedSessionsSource> => {
-    const now = clock.nowSeconds()
-    const cached = sources.get(issuer, now)
-    if (cached !== undefined) return cached.value
+  const sources = new ExpiringCache<EndedSessionsSource | undefined>({ lifetimeSeconds: KEYS_SECONDS, maxEntries: 1 })
+  /** Reads the discovery document of the issuer; undefined if it names no list. */
+  const findIssuerSource = async (now: number): Promise<EndedSessionsSource | undefined> => {
     const isComplete = options.url !== undefined && options.serviceDid !== undefined
     const published = isComplete ? undefined : await fetchDiscovery(issuer)
     const url = options.url ?? readField(published, 'ended_sessions_uri')
     const serviceDid = options.serviceDid ?? readField(published, 'serviceDid')
-    if (!isSecureUrl(url) || !isDid(serviceDid)) throw new Error(`${issuer} publishes no list of ended sessions`)
-    const verify = parseNamedKeys(curve, [addressOfDid(serviceDid, curve).slice(2)])
-    const source = { url, issuers: [serviceDid], audience: issuer, curve: { sha256: curve.sha256, verify } }
+    const isPublished = isSecureUrl(url) && isDid(serviceDid) && isEthrDid(serviceDid)
+    const source = isPublished ? createSource(url, serviceDid) : undefined
     sources.set(issuer, source, now)
     return source
+  }
+  const createSource = (url: string, serviceDid: string): EndedSessionsSource => {
+    const verify = parseNamedKeys(curve, [addressOfDid(serviceDid, curve).slice(2)])
+    return { url, issuers: [serviceDid], audience: issuer, curve: { sha256: (data) => curve.sha256(data), verify } }
+  }
+  const findSource = async (): Promise<EndedSessionsSource> => {
+    const now = clock.nowSeconds()
+    const cached = sources.get(issuer, now) ?? { value: await findIssuerSource(now) }
+    if (cached.value === undefined) throw new Error(`${issuer} publishes no list of ended sessions`)
+    return cached.value
   }
   return new EndedSessionReader({ clock, logger, curve, findSource }, options)
 }

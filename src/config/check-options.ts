@@ -59,9 +59,6 @@ export function checkOptions(
   return { problems: [...problems, ...findContradictions(options, config.rpcUrl !== undefined)], options }
 }
 
-/** Maximum life of access tokens with `endedSessions`, in seconds: a list has the ends of that time. */
-const MAX_LISTED_TOKEN_SECONDS = 86_400
-
 /** Complete options without the invalid ones; `serviceUrl` may be one of them. */
 type CheckedOptions = Omit<CompleteOptions, 'serviceUrl'> & { serviceUrl?: string }
 
@@ -85,12 +82,6 @@ function findContradictions(options: CheckedOptions, hasRpcUrl: boolean): string
   }
   if (options.endedSessions && options.store !== undefined && options.store.listEndedSessions === undefined) {
     problems.push('endedSessions: received true with a store without listEndedSessions; give another store, or false')
-  }
-  if (options.endedSessions && options.accessTokenExpirationTimeInSeconds > MAX_LISTED_TOKEN_SECONDS) {
-    const most = String(MAX_LISTED_TOKEN_SECONDS)
-    problems.push(
-      `endedSessions: received true with access tokens that live longer than ${most} s; give at most ${most}`
-    )
   }
   // Express ignores letter case and a trailing slash when it compares paths.
   const routes = Object.values(listPaths(options)).filter((route) => route !== undefined)
