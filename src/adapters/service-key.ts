@@ -103,7 +103,8 @@ export async function issueJwt(
   // did-jwt passes only text to signers, although their type allows bytes.
   const signer = async (data: string | Uint8Array): Promise<string> =>
     Buffer.from(await sign(String(data))).toString('base64url')
-  return createJWT(payload, { issuer: payload.iss, signer }, { alg: 'ES256K', typ })
+  // The type of did-jwt's header allows only `JWT`, although did-jwt signs any `typ`.
+  return createJWT(payload, { issuer: payload.iss, signer }, { alg: 'ES256K', typ: typ as 'JWT' })
 }
 
 interface SignerParts {

@@ -14,8 +14,8 @@ export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
   const expired = (): Error => new Error('the store took too long')
   const names = [...Object.values(storeVerbs).flat(), 'ping' as const, ...optionalVerbs]
   const methods = names.flatMap((name) => {
-    const run = store[name]?.bind(store) as ((...args: unknown[]) => Promise<unknown>) | undefined
-    if (run === undefined) return []
+    if (store[name] === undefined) return []
+    const run = store[name].bind(store) as (...args: unknown[]) => Promise<unknown>
     async function call(this: { deadline: Deadline }, ...args: unknown[]): Promise<unknown> {
       try {
         return await this.deadline.within(limitMilliseconds.storeVerb / 1000, run.bind(undefined, ...args), expired)

@@ -48,6 +48,7 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_RESOLVER: [503, 'DID resolver unavailable, try again'],
   ERR_CHAIN: [503, 'Chain unavailable, try again'],
   ERR_KEYS: [503, 'Keys unavailable, try again'],
+  ERR_ENDED_SESSIONS: [503, 'Ended sessions unknown, try again'],
   ERR_SIGNER: [503, 'Signer unavailable, try again'],
   ERR_BUSINESS_LOGIC_TIMEOUT: [503, 'Timed out, try again'],
   ERR_INTERNAL: [500, 'Internal error']

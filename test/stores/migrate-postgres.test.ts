@@ -18,7 +18,7 @@ import type { SqlQuery } from '../../src/stores/sql/query.js'
 import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
 import { createQuotaTable } from '../../src/stores/postgres/quota-table.js'
 import { findFullTables, storeStatements } from '../../src/stores/sql/store-verbs.js'
-import { createTables } from '../../src/stores/sql/tables.js'
+import { createEndedTable, createTables } from '../../src/stores/sql/tables.js'
 
 const STEPS: readonly PostgresMigration[] = [
   { statements: ['CREATE TABLE animals (name text)', "INSERT INTO animals VALUES ('cat')"], needsCode: 1 },
@@ -130,7 +130,12 @@ describe('the statements of the PostgreSQL store', () => {
   it('qualify every function with its schema', () => {
     const folder = fileURLToPath(new URL('../../src/stores/postgres', import.meta.url))
     expect(readdirSync(folder).flatMap((file) => unqualifiedFunctionsIn(`${folder}/${file}`))).toEqual([])
-    const shared = [sessionStatements(inPostgres), storeStatements(inPostgres), createTables(postgresDialect)]
+    const shared = [
+      sessionStatements(inPostgres),
+      storeStatements(inPostgres),
+      createTables(postgresDialect),
+      createEndedTable(postgresDialect)
+    ]
     const texts = JSON.stringify(shared).match(/"(?:[^"\\]|\\.)*"/g) ?? []
     expect(texts.length).toBeGreaterThan(20)
     expect(texts.flatMap((text) => unqualifiedFunctions(text))).toEqual([])

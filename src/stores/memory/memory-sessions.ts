@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import type { NewSession, Rotation, SessionStore } from '../../ports.js'
+import type { EndRecord, EndedSession, NewSession, Rotation, SessionStore } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
@@ -7,6 +7,7 @@ import type { RefreshVerdict, Session, StoredSession } from '../../protocol/sess
 import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
 import { AgedMap } from './aged-map.js'
+import { EndedSessions } from './ended-sessions.js'
 
 /** Maximum number of expired sessions that are deleted when one is created, so that there is never a long pause. */
 const PURGED_AT_ONCE = 2
@@ -25,7 +26,8 @@ export function createMemorySessions(maxSessions: number, clock: SweepClock): Se
     rotateRefreshToken: async (rotation) => getSessions(rotation.service).rotateRefreshToken(rotation),
     endSession: async (service, ...args) => getSessions(service).endSession(...args),
     revokeSessions: async (service, ...args) => getSessions(service).revokeSessions(...args),
-    listSessions: async (service, ...args) => getSessions(service).listSessions(...args)
+    listSessions: async (service, ...args) => getSessions(service).listSessions(...args),
+    listEndedSessions: async (service, ...args) => getSessions(service).listEndedSessions(...args)
   }
 }
 
@@ -39,17 +41,20 @@ class ServiceSessions {
   readonly #refreshed = new AgedMap<SessionRecord>()
   /** Newest session of each user: the head of the user's chain. */
   readonly #newestByUser = new Map<string, SessionRecord>()
+  readonly #ended: EndedSessions
 
   constructor(maxSessions: number, clock: SweepClock) {
     this.#maxSessions = maxSessions
     this.#clock = clock
+    this.#ended = new EndedSessions(maxSessions)
   }
 
-  createSession({ sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds }: NewSession): number {
+  createSession(session: NewSession): number {
+    const { sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds, listUntilSeconds } = session
     const user = canonicalDid(did)
     this.#deleteExpired(this.#clock.sweepSeconds(nowSeconds))
-    this.#trimChain(user, nowSeconds)
-    const evicted = this.#evict(nowSeconds)
+    this.#drop(this.#findSurplus(user, nowSeconds), nowSeconds, listUntilSeconds)
+    const isEvicted = this.#drop(this.#findEvicted(), nowSeconds, listUntilSeconds)
     const record: SessionRecord = {
       // V8 stores a concatenated string as a tree of its parts, which needs more memory. Copying flattens it.
       sessionId: Buffer.from(sessionId).toString(),
@@ -66,7 +71,7 @@ class ServiceSessions {
     }
     this.#neverRefreshed.set(record.sessionId, record)
     this.#newestByUser.set(user, record)
-    return evicted
+    return Number(isEvicted)
   }
 
   findSession(sessionId: string): StoredSession | undefined {
@@ -89,20 +94,25 @@ class ServiceSessions {
       this.#neverRefreshed.delete(record.sessionId)
       this.#refreshed.set(record.sessionId, record)
     }
-    if (verdict === 'reused') record.state = 'revoked'
+    if (verdict === 'reused') this.#end(record, 'revoked', rotation.nowSeconds, rotation.listUntilSeconds)
     return verdict
   }
 
-  endSession(sessionId: string, state: 'loggedOut' | 'revoked', nowSeconds: number): boolean {
+  endSession(
+    sessionId: string,
+    state: 'loggedOut' | 'revoked',
+    nowSeconds: number,
+    listUntilSeconds?: EndRecord
+  ): boolean {
     const record = this.#findRecord(sessionId)
     if (record === undefined || !isActive(record, nowSeconds)) return false
-    record.state = state
+    this.#end(record, state, nowSeconds, listUntilSeconds)
     return true
   }
 
-  revokeSessions(user: string, nowSeconds: number): number {
+  revokeSessions(user: string, nowSeconds: number, listUntilSeconds?: EndRecord): number {
     const active = this.#listActive(user, nowSeconds)
-    for (const record of active) record.state = 'revoked'
+    for (const record of active) this.#end(record, 'revoked', nowSeconds, listUntilSeconds)
     return active.length
   }
 
@@ -110,8 +120,31 @@ class ServiceSessions {
     return this.#listActive(user, nowSeconds).map(toSession)
   }
 
+  listEndedSessions(sinceSeconds: number, limit: number): EndedSession[] {
+    return this.#ended.list(sinceSeconds, limit)
+  }
+
   #findRecord(sessionId: string): SessionRecord | undefined {
     return this.#neverRefreshed.get(sessionId) ?? this.#refreshed.get(sessionId)
+  }
+
+  #end(record: SessionRecord, state: 'loggedOut' | 'revoked', nowSeconds: number, listUntilSeconds: EndRecord): void {
+    record.state = state
+    this.#recordEnd(record, nowSeconds, listUntilSeconds)
+  }
+
+  #recordEnd({ sessionId }: SessionRecord, nowSeconds: number, listUntilSeconds: EndRecord): void {
+    if (listUntilSeconds === undefined) return
+    this.#ended.add(sessionId, nowSeconds, listUntilSeconds, this.#clock.sweepSeconds(nowSeconds))
+  }
+
+  /** Deletes a session to make room for another. @returns whether it was active */
+  #drop(record: SessionRecord | undefined, nowSeconds: number, listUntilSeconds: EndRecord): boolean {
+    if (record === undefined) return false
+    this.#delete(record)
+    const wasActive = isActive(record, nowSeconds)
+    if (wasActive) this.#recordEnd(record, nowSeconds, listUntilSeconds)
+    return wasActive
   }
 
   #delete(record: SessionRecord): void {
@@ -135,13 +168,12 @@ class ServiceSessions {
     return this.#listChain(user).filter((record) => isActive(record, nowSeconds))
   }
 
-  /** Makes room for a new session of a user: deletes an expired session, else one that has ended, else the oldest. */
-  #trimChain(user: string, nowSeconds: number): void {
+  /** Finds the session to delete if a user has too many: an expired one, else one that has ended, else the oldest. */
+  #findSurplus(user: string, nowSeconds: number): SessionRecord | undefined {
     const chain = this.#listChain(user)
-    if (chain.length < MAX_SESSIONS_PER_DID) return
+    if (chain.length < MAX_SESSIONS_PER_DID) return undefined
     const expired = chain.findLast((record) => nowSeconds >= record.expiresAtSeconds)
-    const surplus = expired ?? chain.findLast((record) => record.state !== 'active') ?? chain.at(-1)
-    if (surplus !== undefined) this.#delete(surplus)
+    return expired ?? chain.findLast((record) => record.state !== 'active') ?? chain.at(-1)
   }
 
   #deleteExpired(sweepSeconds: number): void {
@@ -153,12 +185,10 @@ class ServiceSessions {
     }
   }
 
-  #evict(nowSeconds: number): number {
-    if (this.#neverRefreshed.size + this.#refreshed.size < this.#maxSessions) return 0
-    const record = (this.#neverRefreshed.findOldest() ?? this.#refreshed.findOldest())?.[1]
-    if (record === undefined) return 0
-    this.#delete(record)
-    return isActive(record, nowSeconds) ? 1 : 0
+  /** Finds the session to delete if the store is full. */
+  #findEvicted(): SessionRecord | undefined {
+    if (this.#neverRefreshed.size + this.#refreshed.size < this.#maxSessions) return undefined
+    return (this.#neverRefreshed.findOldest() ?? this.#refreshed.findOldest())?.[1]
   }
 }
 

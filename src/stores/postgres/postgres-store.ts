@@ -3,7 +3,7 @@ import type { Store } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
 import { createRun, type StoreQuery } from '../sql/query.js'
 import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
-import { createTables } from '../sql/tables.js'
+import { createEndedTable, createTables } from '../sql/tables.js'
 import { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 import { createStatementQuery, PostgresDatabase } from './postgres-database.js'
 import type { PostgresDatabaseOptions, RepeatOptions } from './postgres-database.js'
@@ -31,7 +31,8 @@ const MIGRATIONS: readonly PostgresMigration[] = [
       'ALTER TABLE did_auth_sessions ALTER COLUMN replaced SET STORAGE MAIN',
       ...QUOTA_TABLES
     ]
-  }
+  },
+  { needsCode: 1, statements: createEndedTable(postgresDialect) }
 ]
 
 const SCHEMA = { schemaTable: 'did_auth_schema' }

@@ -38,6 +38,11 @@ export interface Dialect {
   readonly deleteRows: (table: string, condition: string) => string
   /** Returns the approximate number of rows. In SQLite, it is exact if the table may have more than `bound`. */
   readonly rowCount: (table: string, bound: string) => string
+  /**
+   * Also inserts the rows that a changing statement returns; in the insertion, they are called `changed`. Undefined in
+   * SQLite, which needs a second statement, in the transaction of the verb.
+   */
+  readonly insertReturned?: (change: string, insertion: string) => string
   /** Whether an update rewrites an index if the column's value stays the same. PostgreSQL avoids it (HOT updates). */
   readonly rewritesIndexes: boolean
   readonly words: TableWords
@@ -87,6 +92,8 @@ export const postgresDialect: Dialect = {
   // exact types of built-in operators: otherwise an operator of another role could match better.
   rowCount: (table) => `(SELECT CAST(reltuples AS bigint) FROM pg_catalog.pg_class
     WHERE oid = CAST(pg_catalog.to_regclass('${table}') AS oid))`,
+  insertReturned: (change, insertion) =>
+    `WITH changed AS (${change}), inserted AS (${insertion}) SELECT * FROM changed`,
   rewritesIndexes: false,
   words: {
     exactText: 'text COLLATE "C"',

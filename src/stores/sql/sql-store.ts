@@ -57,6 +57,7 @@ export function createSqlStore(engine: SqlEngine, times?: SweepTimes): Store {
     endSession: (...args) => run(sessionVerbs.endSession, ...args),
     revokeSessions: (...args) => run(sessionVerbs.revokeSessions, ...args),
     listSessions: async (...args) => (await run(sessionVerbs.listSessions, ...args)).map(sessionVerbs.parseSession),
+    listEndedSessions: (...args) => run(sessionVerbs.listEndedSessions, ...args),
     countChallengeUses: (key) => run(storeVerbs.countChallengeUses, key),
     async consumeChallenge(use) {
       upkeep.runIfDue(use.nowSeconds, use)
@@ -135,6 +136,7 @@ class Upkeep {
     // The clock may be set back during the sweep. Rows that have not expired by the new time must stay.
     const endSeconds = (): number => Math.min(sweepSeconds, this.#nowSeconds)
     await this.#repeat((limit) => run(sessionVerbs.deleteExpiredSessions, endSeconds(), limit))
+    await this.#repeat((limit) => run(sessionVerbs.deleteEndedSessions, endSeconds(), limit))
     await this.#repeat((limit) => run(storeVerbs.deleteClosedUses, this.#graceSeconds, limit))
     if (this.#isClosed) return
     await run(storeVerbs.closeWindows, endSeconds() - USES_OUTLIVE_WINDOW_SECONDS, this.#graceSeconds)

@@ -48,3 +48,18 @@ export const createTables = ({ words }: Pick<Dialect, 'words'>): readonly string
   'CREATE INDEX did_auth_challenge_uses_by_end ON did_auth_challenge_uses (expires_at)',
   `INSERT INTO did_auth_numbers (name, number) VALUES ('usesForgottenUntil', 0), ('pings', 0)`
 ]
+
+/**
+ * Creates the statements for the table of ended sessions. Its rows outlive the sessions, until `list_until`. The primary
+ * key is the index for lists.
+ */
+export const createEndedTable = ({ words }: Pick<Dialect, 'words'>): readonly string[] => [
+  `CREATE TABLE did_auth_ended_sessions (
+    service_key ${words.bytes} NOT NULL,
+    ended_at ${words.bigint} NOT NULL,
+    session_id ${words.exactText} NOT NULL,
+    list_until ${words.bigint} NOT NULL,
+    PRIMARY KEY (service_key, ended_at, session_id)
+  )${words.end()}`,
+  'CREATE INDEX did_auth_ended_sessions_by_end ON did_auth_ended_sessions (list_until)'
+]

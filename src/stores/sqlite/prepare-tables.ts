@@ -23,6 +23,7 @@ const VERSION = 1
  * Prepares the tables of a file on the caller's thread, so that faults of the file are reported at once.
  *
  * @param numbers - name of the table that contains the version, with the columns `name` and `number`
+ * @param additions - steps after the first version, as in {@link prepareTables}
  * @returns absolute path and inode of the file, so that threads open the same file
  * @throws Error if the file cannot be opened, or its tables have another version
  */
@@ -30,11 +31,12 @@ export function prepareFile(
   file: string,
   engine: EngineName,
   statements: readonly string[],
-  numbers: string
+  numbers: string,
+  additions?: readonly (readonly string[])[]
 ): OpenedFile {
   const connection = openConnection(file, engine, { synchronous: 'FULL' })
   try {
-    prepareTables(connection, statements, numbers)
+    prepareTables(connection, statements, numbers, additions)
     return isFile(file) ? { file: resolve(file), inode: statSync(file).ino } : { file, inode: undefined }
   } finally {
     connection.close()
@@ -45,18 +47,32 @@ export function prepareFile(
  * Creates tables if they are missing. If two processes start together, only one creates them. The version of the tables
  * is a row, because `user_version` belongs to the application.
  *
+ * @param additions - statements of later steps. A published step never changes. Steps only add, and the version stays the
+ *   same, so that older code can still open the file
  * @throws Error if the tables have another version
  */
-export function prepareTables(connection: SqliteConnection, statements: readonly string[], numbers: string): void {
+export function prepareTables(
+  connection: SqliteConnection,
+  statements: readonly string[],
+  numbers: string,
+  additions: readonly (readonly string[])[] = []
+): void {
   try {
     connection.exec('BEGIN IMMEDIATE')
     if (connection.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(numbers) === undefined) {
       for (const text of statements) connection.exec(text)
       connection.exec(`INSERT INTO ${numbers} (name, number) VALUES ('version', ${String(VERSION)})`)
     }
-    const version = connection.prepare(`SELECT number FROM ${numbers} WHERE name = 'version'`).get()?.number
+    const read = connection.prepare(`SELECT number FROM ${numbers} WHERE name = ?`)
+    const version = read.get('version')?.number
     if (version !== VERSION) {
       throw new Error(`express-did-auth: the database has tables of version ${String(version)}, not ${String(VERSION)}`)
+    }
+    const added = Number(read.get('additions')?.number ?? 0)
+    for (const text of additions.slice(added).flat()) connection.exec(text)
+    if (added < additions.length) {
+      const row = `('additions', ${String(additions.length)})`
+      connection.exec(`INSERT OR REPLACE INTO ${numbers} (name, number) VALUES ${row}`)
     }
     connection.exec('COMMIT')
   } catch (error) {

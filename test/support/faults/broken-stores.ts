@@ -432,24 +432,25 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
   ]
 ]
 
-type Verb = Exclude<keyof Store, 'ping' | 'close'>
-type Answer<V extends Verb> = Awaited<ReturnType<Store[V]>>
+type Verbs = Omit<Required<Store>, 'ping' | 'close'>
+type Verb = keyof Verbs
+type Answer<V extends Verb> = Awaited<ReturnType<Verbs[V]>>
 type Call = (...args: unknown[]) => Promise<unknown>
 
 /** Returns a fault that replaces the result of a verb. */
 function answering<V extends Verb>(
   verb: V,
-  change: (answer: Answer<V>, args: Parameters<Store[V]>, store: Store) => Answer<V> | Promise<Answer<V>>
+  change: (answer: Answer<V>, args: Parameters<Verbs[V]>, store: Store) => Answer<V> | Promise<Answer<V>>
 ): Fault {
   return (store) => ({
-    [verb]: async (...args: Parameters<Store[V]>) =>
+    [verb]: async (...args: Parameters<Verbs[V]>) =>
       change((await (store[verb] as Call)(...args)) as Answer<V>, args, store)
   })
 }
 
 /** Returns a fault that replaces the arguments of a verb. */
-function asking<V extends Verb>(verb: V, change: (...args: Parameters<Store[V]>) => Parameters<Store[V]>): Fault {
-  return (store) => ({ [verb]: (...args: Parameters<Store[V]>) => (store[verb] as Call)(...change(...args)) })
+function asking<V extends Verb>(verb: V, change: (...args: Parameters<Verbs[V]>) => Parameters<Verbs[V]>): Fault {
+  return (store) => ({ [verb]: (...args: Parameters<Verbs[V]>) => (store[verb] as Call)(...change(...args)) })
 }
 
 /** Returns a fault in which `judge` decides a rotation. If it returns undefined, the valid store decides. */

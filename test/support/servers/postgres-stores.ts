@@ -5,7 +5,8 @@ import { SweepClock } from '../../../src/stores/sweep-clock.js'
 import { migrateStore } from '../../../src/stores/postgres/index.js'
 import { runOn, TEST_TIMEOUT_SECONDS, testDatabase } from '../engines/postgres-server.js'
 
-const TABLES = 'did_auth_sessions, did_auth_challenge_uses, did_auth_request_quotas, did_auth_anonymous_quotas'
+const TABLES =
+  'did_auth_sessions, did_auth_ended_sessions, did_auth_challenge_uses, did_auth_request_quotas, did_auth_anonymous_quotas'
 
 /** Database with the tables of the store, and the stores that are open on it. */
 export interface PostgresTables {
