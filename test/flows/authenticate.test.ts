@@ -80,7 +80,7 @@ describe('authenticate', () => {
   })
 
   it('accepts a token until exp after logout, as specified, also after a restart', async () => {
-    await logOut(parts, decodePayload(token).sid as string)
+    await logOut(parts, decodePayload(token).sid as string, wallet.did)
     await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
     forgetTokens()
     await expect(authenticate(parts, token)).resolves.toHaveProperty('claims.sub')
@@ -111,7 +111,7 @@ describe('assertSessionActive', () => {
     parts.clock.seconds = START_SECONDS + 604_800
     await expect(assertSessionActive(parts, sessionId())).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
     parts.clock.seconds = START_SECONDS
-    await logOut(parts, sessionId())
+    await logOut(parts, sessionId(), wallet.did)
     await expect(assertSessionActive(parts, sessionId())).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
   })
 

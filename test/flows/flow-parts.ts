@@ -12,6 +12,7 @@ import { parseConfig } from '../../src/config/settings.js'
 import { logIn } from '../../src/flows/log-in.js'
 import type { Caller } from '../../src/flows/limits.js'
 import type { Parts } from '../../src/flows/parts.js'
+import { EndedSessionLists } from '../../src/flows/publish-ended-sessions.js'
 import { refreshTokens } from '../../src/flows/tokens.js'
 import type { VerifiedCredential } from '../../src/protocol/credential.js'
 import { es256k } from '../protocol/forge-jwt.js'
@@ -103,9 +104,9 @@ export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Prom
         steps.push('publicKey')
         return Buffer.from(SigningKey.computePublicKey(serviceWallet.privateKey, false).slice(2), 'hex')
       },
-      async issueJwt(payload) {
+      async issueJwt(payload, _deadline, typ) {
         steps.push('sign')
-        return issueJwt(payload, async (data) => sign(data))
+        return issueJwt(payload, async (data) => sign(data), typ)
       }
     },
     store,
@@ -121,6 +122,7 @@ export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Prom
     contractWallets: undefined,
     didControllers: undefined,
     resourceKeys: createResourceKeys([]),
+    endedSessionLists: new EndedSessionLists(),
     resourceIssuer: undefined,
     scheduler: {
       async yield(_client, priority) {

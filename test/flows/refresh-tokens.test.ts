@@ -141,20 +141,20 @@ describe('logOut', () => {
   const readSessionId = ({ accessToken }: Tokens): string => decodePayload(accessToken).sid as string
 
   it('ends the session: its refresh token is invalid immediately, before a new token is signed', async () => {
-    await logOut(parts, readSessionId(first))
+    await logOut(parts, readSessionId(first), wallet.did)
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
     expect(parts.steps).not.toContain('sign')
   })
 
   it('does not call the store for a token without sid', async () => {
-    await logOut(parts, undefined)
+    await logOut(parts, undefined, wallet.did)
     expect(parts.steps).toEqual([])
   })
 
   it('wins against a concurrent refresh', async () => {
     const { issueJwt } = parts.serviceKey
     parts.serviceKey.issueJwt = async (...args) => {
-      await logOut(parts, readSessionId(first))
+      await logOut(parts, readSessionId(first), wallet.did)
       return issueJwt(...args)
     }
     await expect(refresh(first.refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))

@@ -90,6 +90,7 @@ export const all: Required<DidAuthConfig> = {
   resourceTokenPath: '/resource-token',
   resourceIssuer: { issuer: 'https://auth.example', audience: 'https://orders.example' },
   discovery: true,
+  endedSessions: true,
   onSecurityEvent: (event: SecurityEvent) => {
     const did: string | undefined = event.did
     const atSeconds: number = event.atSeconds
