@@ -85,7 +85,7 @@ export class EndedSessionReader {
     if (poll !== undefined) waitUntil?.(poll)
     this.#assertNotListed(sessionId)
     if (!this.#isStale(now)) return undefined
-    // With `accept`, only the first list is worth a wait: an outage of the publisher must not delay every request.
+    // Only the first list is waited for with `accept`: an outage of the publisher must not delay every request.
     return this.#assertAfter(this.#hasPolled && this.#whenStale === 'accept' ? undefined : poll, sessionId)
   }
 

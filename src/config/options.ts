@@ -131,8 +131,8 @@ export interface DidAuthConfig {
   /** Whether `/.well-known/did-auth.json` is published; with `resources` it always is. Default false. */
   discovery?: boolean | undefined
   /**
-   * Whether `/.well-known/ended-sessions` lists the sessions that were logged out or revoked, so that services which
-   * verify tokens locally refuse them about 2 s later. It also publishes the discovery document. The store needs the verb
+   * Whether `/.well-known/ended-sessions` lists the sessions that were logged out or revoked. Services that verify
+   * tokens locally refuse them about 2 s later. The discovery document is published as well. The store needs the verb
    * `listEndedSessions`. Default false.
    */
   endedSessions?: boolean | undefined

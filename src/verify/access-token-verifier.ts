@@ -110,7 +110,7 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
   }
 
   const findKeys = async (): Promise<IsSigned> => {
-    const checks = await Promise.all(issuers.map(({ keysNow }) => keysNow()))
+    const checks = await Promise.all(issuers.map(async ({ keysNow }) => keysNow()))
     return (hash, signature) => checks.some((isSigned) => isSigned(hash, signature))
   }
   const publisher = { issuers: issuers.map(({ did }) => did), audience, clock, findKeys }

@@ -30,12 +30,12 @@ async function startSite(config: Partial<DidAuthConfig> = {}): Promise<Site> {
   let handle: RequestListener = () => undefined
   const server = createServer((req, res) => {
     const [path, query = ''] = (req.url ?? '').split('?')
-    if (path?.endsWith('/ended-sessions') === true) {
+    const isList = path?.endsWith('/ended-sessions') === true
+    if (isList) {
       site.queries.push(query)
       res.on('finish', () => site.statuses.push(res.statusCode))
-      if (site.answer !== undefined) return site.answer(req, res)
     }
-    handle(req, res)
+    ;((isList ? site.answer : undefined) ?? handle)(req, res)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   afterTest(
