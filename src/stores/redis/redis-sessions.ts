@@ -34,9 +34,9 @@ const DAY_MILLISECONDS = 86_400_000
  * by a day more than needed, so that few refreshes have to do so.
  *
  * KEYS[2] is a sorted set: the ended sessions of the service by the time at which they ended, each with the time until
- * which it is listed. It is absent if no end is recorded. `recordEnd` is called after a deletion, for the same reason as
- * in `rewrite`. Its arguments begin at ARGV[first]: listed until, time until which a sweep may delete, and lifetime of
- * the key in milliseconds.
+ * which it is listed. It is absent if no end is recorded. `recordEnd` is called after a deletion, so that a full Redis
+ * accepts its write too. Its arguments begin at ARGV[first]: listed until, time until which a sweep may delete, and
+ * lifetime of the key in milliseconds.
  */
 const SHARED = `
 local key = KEYS[1]
@@ -60,7 +60,8 @@ local function recordEnd(id, now, first)
   local ended = KEYS[2]
   if not ended then return end
   for _, member in ipairs(redis.call('ZRANGE', ended, 0, ${String(PURGED_AT_ONCE - 1)})) do
-    if tonumber(string.match(member, '^%d+')) <= tonumber(ARGV[first + 1]) then redis.call('ZREM', ended, member) end
+    local listUntil = tonumber(string.match(member, '^%d+'))
+    if listUntil <= tonumber(ARGV[first + 1]) then redis.call('ZREM', ended, member) end
   end
   redis.call('ZADD', ended, now, ARGV[first] .. ' ' .. id)
   if redis.call('PTTL', ended) < tonumber(ARGV[first + 2]) then redis.call('PEXPIRE', ended, ARGV[first + 2]) end
@@ -75,8 +76,8 @@ end
 
 /**
  * Creates a session. ARGV: session id, lines before its number, lines after it, user, now, time until which a sweep may
- * delete, lifetime of the key in milliseconds, arguments of `recordEnd`. If the user has 50 sessions, it deletes an expired one first, then one
- * that has ended, then the oldest.
+ * delete, lifetime of the key in milliseconds, arguments of `recordEnd`. If the user has 50 sessions, it deletes an
+ * expired one first, then one that has ended, then the oldest.
  */
 const CREATE = createRedisScript(`${SHARED}
 local now, sweep = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -126,7 +127,7 @@ extend(ARGV[8])
 return 1
 `)
 
-/** Ends a session. ARGV: session id, new state, now, arguments of `recordEnd`. Returns 1 if the session was active. */
+/** Ends a session. ARGV: session id, new state, now, arguments of `recordEnd`. Returns 1 if it was active. */
 const END = createRedisScript(`${SHARED}
 local record = redis.call('HGET', key, ARGV[1])
 if not record then return 0 end
@@ -162,9 +163,7 @@ return revoked
 /** Lists ids and sessions in turn. As a script, it gives an array even if the client converts hashes to objects. */
 const LIST = createRedisScript(`return redis.call('HGETALL', KEYS[1])`)
 
-/**
- * Lists ended sessions: the listed time and id of each, and the time at which it ended, in turn. ARGV: since, limit - 1.
- */
+/** Lists ended sessions: the member of each and the time at which it ended, in turn. ARGV: since, limit - 1. */
 const LIST_ENDED = createRedisScript(`
 local last = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', ARGV[2], 1)
 return redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], last[2] or '+inf', 'WITHSCORES')

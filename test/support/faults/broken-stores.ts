@@ -407,7 +407,7 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     'records the end of a session that had ended before',
     'lists no session that had ended or expired before',
     recordingAlso('endSession', ([, sessionId, , endedAtSeconds], isEnded) =>
-      isEnded === true ? undefined : { sessionId, endedAtSeconds }
+      isEnded ? undefined : { sessionId, endedAtSeconds }
     )
   ],
   [
