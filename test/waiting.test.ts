@@ -124,6 +124,12 @@ describe('limitStoreTime', () => {
     expect(await store.countChallengeUses(key)).toEqual({ logIn: 1, signUp: 0 })
   })
 
+  it('has an optional verb only if the store has it', async () => {
+    const { listEndedSessions: _without, ...lacking } = memoryStore()
+    expect(limitStoreTime(lacking)().listEndedSessions).toBeUndefined()
+    expect(await limitStoreTime(memoryStore())().listEndedSessions!('https://a.example', 0, 1)).toEqual([])
+  })
+
   it.each([
     ['throws', () => { throw new Error('broken') }], // prettier-ignore
     ['rejects', () => Promise.reject(new Error('broken'))]

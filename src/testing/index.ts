@@ -1,6 +1,7 @@
 import { AssertionError } from 'node:assert/strict'
 import type { Store } from '../ports.js'
 import { countCases } from './count-cases.js'
+import { endedCases } from './ended-cases.js'
 import { rotationCases } from './rotation-cases.js'
 import { sessionCases } from './session-cases.js'
 import { createBench, type StoreBounds, type StoreUnderTest } from './store-case.js'
@@ -16,7 +17,7 @@ export interface ContractTest {
   run: () => Promise<void>
 }
 
-const cases = [...sessionCases, ...rotationCases, ...countCases]
+const cases = [...sessionCases, ...rotationCases, ...endedCases, ...countCases]
 
 /**
  * Returns the suite that every store has to pass, for any test runner. To test a store that implements only sessions,

@@ -22,6 +22,7 @@ const SESSION: SqlRow = {
   token_hash: Buffer.from(hashToken('a', 1), 'base64url').toString('hex'),
   replaced: packReplacedToken(hashToken('a', 0), START_SECONDS - 100).toString('hex')
 }
+const UNTIL = START_SECONDS + 660
 const untilDone = async (deleteSome: (limit: number) => Promise<unknown>): Promise<void> => {
   await deleteSome(1)
 }
@@ -36,6 +37,12 @@ const createVerbs = (dialect: typeof sqliteDialect) => {
     (query: SqlQuery) => run(verbs.rotateRefreshToken, query, createRotation('a', 0, 2)),
     (query: SqlQuery) => run(verbs.endSession, query, service, 'a', 'revoked', START_SECONDS),
     (query: SqlQuery) => run(verbs.revokeSessions, query, service, 'did', START_SECONDS),
+    (query: SqlQuery) => run(verbs.createSession, query, createSession('a', { listUntilSeconds: UNTIL }), true),
+    (query: SqlQuery) => run(verbs.rotateRefreshToken, query, createRotation('a', 0, 2, { listUntilSeconds: UNTIL })),
+    (query: SqlQuery) => run(verbs.endSession, query, service, 'a', 'revoked', START_SECONDS, UNTIL),
+    (query: SqlQuery) => run(verbs.revokeSessions, query, service, 'did', START_SECONDS, UNTIL),
+    (query: SqlQuery) => run(verbs.listEndedSessions, query, service, START_SECONDS, 1),
+    (query: SqlQuery) => run(verbs.deleteEndedSessions, query, START_SECONDS, 1),
     (query: SqlQuery) => run(verbs.listSessions, query, service, 'did', START_SECONDS),
     (query: SqlQuery) => run(verbs.deleteExpiredSessions, query, START_SECONDS, 1),
     (query: SqlQuery) => run(verbs.countChallengeUses, query, createUse()),

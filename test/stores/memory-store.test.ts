@@ -99,6 +99,30 @@ describe('memoryStore', () => {
     expect(await namesIn(store, 'e', 'f')).toEqual(['e', 'f'])
   })
 
+  it('lists at most its maximum of ended sessions, and none that it need list no longer', async () => {
+    let monotonicSeconds = 0
+    const store = memoryStore({ maxSessions: 4, monotonicSeconds: () => monotonicSeconds })
+    const endOne = async (name: string, at: number): Promise<void> => {
+      const now = START_SECONDS + at
+      await store.createSession(createUserSession(name, { nowSeconds: now, expiresAtSeconds: now + 60 }))
+      await store.endSession(service, `session-${name}`, 'loggedOut', now, now + 660)
+    }
+    const listed = async (): Promise<string[]> =>
+      (await store.listEndedSessions!(service, 0, 100)).map(({ sessionId }) => sessionId.slice(8))
+    for (const [index, name] of ['a', 'b', 'c', 'd', 'e', 'f'].entries()) await endOne(name, index)
+    expect(await listed()).toEqual(['c', 'd', 'e', 'f'])
+    monotonicSeconds = 662
+    await endOne('g', 662)
+    expect(await listed()).toEqual(['d', 'e', 'f', 'g'])
+    await endOne('h', 662)
+    expect(await listed()).toEqual(['e', 'f', 'g', 'h'])
+    monotonicSeconds = 664
+    await endOne('i', 664)
+    expect(await listed()).toEqual(['f', 'g', 'h', 'i'])
+    for (const name of ['j', 'k', 'l', 'm', 'n']) await endOne(name, 664)
+    expect(await listed()).toHaveLength(4)
+  })
+
   it('refuses a new challenge use beyond its maximum until 60 s after a window, and forgets none', async () => {
     let monotonicSeconds = 0
     const store = memoryStore({ maxChallengeUses: 2, monotonicSeconds: () => monotonicSeconds })
@@ -223,6 +247,18 @@ describe('combineStores', () => {
       expect(notes).toEqual([`${part} ${verb} a b c d`])
     }
   )
+
+  it('lists ended sessions if the store for sessions does', async () => {
+    const { listEndedSessions: _without, ...lacking } = memoryStore()
+    const store = memoryStore()
+    const combined = combineStores({ sessions: store, challengeUses: lacking, quotas: lacking })
+    await store.createSession(createSession('a'))
+    await combined.endSession(service, 'session-a', 'loggedOut', START_SECONDS, START_SECONDS + 660)
+    expect(await combined.listEndedSessions!(service, 0, 9)).toHaveLength(1)
+    expect(combineStores({ sessions: lacking, challengeUses: store, quotas: store })).not.toHaveProperty(
+      'listEndedSessions'
+    )
+  })
 
   it('pings each part, and is unavailable if one is', async () => {
     const notes: string[] = []

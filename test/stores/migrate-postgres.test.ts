@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { migrateStore, postgresStore } from '../../src/stores/postgres/index.js'
 import { migratePostgres, type PostgresMigration } from '../../src/stores/postgres/migrate-postgres.js'
 import { PostgresDatabase } from '../../src/stores/postgres/postgres-database.js'
-import { createSession } from '../../src/testing/store-case.js'
+import { createSession, service, START_SECONDS } from '../../src/testing/store-case.js'
 import {
   runOn,
   testDatabase,
@@ -122,6 +122,25 @@ describe('migratePostgres', () => {
       message:
         'express-did-auth: the tables of animals_schema have version 3, which needs code for version 3; this code knows version 2: update express-did-auth'
     })
+  })
+})
+
+describe('migrateStore', () => {
+  it('adds the table of ended sessions to a database of version 1, whose sessions stay', async () => {
+    const store = postgresStore(server.url)
+    await store.createSession(createSession('a'))
+    await runOn(server.url, 'DROP TABLE did_auth_ended_sessions; DELETE FROM did_auth_schema WHERE version > 1')
+    // Code of version 1 ignores the table, and this code needs it.
+    await expect(migrateStore(server.url, { mode: 'check' })).rejects.toMatchObject({
+      code: 'ERR_CONFIG',
+      message: expect.stringContaining('have version 1, and version 2 is needed')
+    })
+    const newer = postgresStore(server.url)
+    expect(await newer.endSession(service, 'session-a', 'loggedOut', START_SECONDS, START_SECONDS + 660)).toBe(true)
+    expect(await newer.listEndedSessions!(service, START_SECONDS, 9)).toHaveLength(1)
+    const versions = await runOn(server.url, 'SELECT version, needs_code FROM did_auth_schema ORDER BY version')
+    expect(versions).toEqual([1, 2].map((version) => ({ version, needs_code: 1 })))
+    await Promise.all([store.close(), newer.close()])
   })
 })
 

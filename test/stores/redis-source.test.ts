@@ -49,6 +49,13 @@ describe('the argument of redisStore', () => {
     expect(() => redisQuotas(source as never)).toThrow('a Redis store needs a URL, or a client with sendCommand')
   )
 
+  it('decides whether the store lists ended sessions: a cluster cannot', async () => {
+    const client = { sendCommand: () => Promise.resolve() }
+    const stores = [client, 'redis://a', { ...client, masters: [] }, 'redis://a,b'].map((source) => redisStore(source))
+    expect(stores.map((store) => 'listEndedSessions' in store)).toEqual([true, true, false, false])
+    await Promise.all(stores.map((store) => store.close()))
+  })
+
   it('must be the URL of one Redis if writes wait for replicas', () => {
     const client = { sendCommand: () => Promise.resolve() }
     for (const source of [client, 'redis://a,b']) {

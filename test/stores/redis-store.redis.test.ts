@@ -71,10 +71,12 @@ describe('redisStore', () => {
       await store.rotateRefreshToken(createRotation('a', 0, 1, { sessionId }))
       await store.consumeChallenge(createUse())
       await store.chargeQuota(createCharge())
+      await store.endSession(service, sessionId, 'loggedOut', START_SECONDS, START_SECONDS + 660)
       const keys = await listKeys(keyPrefix)
       // Hash tag of a slot: 16 characters of the hash of the service URL, and the user tag.
       const tag = `{IkIwMSMvXIk97FEW:${toUserTag(did)}}`
-      expect(keys).toEqual([expect.stringMatching(/^q:[\w-]{22}$/), expect.stringContaining(`${tag}:c:`), `${tag}:s`])
+      const ofOthers = ['e:IkIwMSMvXIk97FEW', expect.stringMatching(/^q:[\w-]{22}$/)]
+      expect(keys).toEqual([...ofOthers, expect.stringContaining(`${tag}:c:`), `${tag}:s`])
       for (const key of keys) {
         expect(key).not.toContain(did.slice(-8))
         expect(Number(await redis.command('PTTL', keyPrefix + key))).toBeGreaterThan(0)
@@ -100,6 +102,28 @@ describe('redisStore', () => {
         ['brief', 'lasting', 'next'].map((name) => store.findSession(service, `session-${name}`))
       )
       expect(sessions.map((session) => session?.did)).toEqual([undefined, 'did:example:other', did])
+    })
+  })
+
+  it('deletes two records of ended sessions with each new one if they are listed no longer, and all later', async () => {
+    const keyPrefix = newPrefix()
+    const store = openRedisStore(redis.url, { keyPrefix, logger }, () => 'session-', new SweepClock(() => 0, 0))
+    await using(store, async () => {
+      const endOne = async (name: string, at: number, listedSeconds: number): Promise<void> => {
+        const now = START_SECONDS + at
+        await store.createSession(createSession(name, { nowSeconds: now }))
+        await store.endSession(service, `session-${name}`, 'loggedOut', now, now + listedSeconds)
+      }
+      const listed = async (): Promise<string[]> =>
+        (await store.listEndedSessions!(service, 0, 100)).map(({ sessionId }) => sessionId.slice(8))
+      for (const [index, name] of ['a', 'b', 'c', 'd'].entries()) await endOne(name, index, 660)
+      await endOne('e', 662, 660)
+      expect(await listed()).toEqual(['c', 'd', 'e'])
+      await endOne('f', 663, 100)
+      expect(await listed()).toEqual(['e', 'f'])
+      const lifetime = Number(await redis.command('PTTL', `${keyPrefix}e:IkIwMSMvXIk97FEW`))
+      expect(lifetime).toBeGreaterThan(600_000)
+      expect(lifetime).toBeLessThanOrEqual(720_000)
     })
   })
 

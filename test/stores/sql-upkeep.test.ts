@@ -96,6 +96,32 @@ describe.each([
     expect(await ids()).toEqual(['session-good'])
   })
 
+  it('deletes records of ended sessions when they are listed no longer, and no others', async () => {
+    const store = tables.store()
+    for (const [name, until] of [['a', 100], ['b', 101], ['c', 5_000]] as const) {
+      await store.createSession(ofUser(name))
+      await store.endSession(service, `session-${name}`, 'loggedOut', START_SECONDS, START_SECONDS + until)
+    } // prettier-ignore
+    const recorded = async (): Promise<unknown[]> =>
+      (await store.listEndedSessions!(service, 0, 10)).map(({ sessionId }) => sessionId)
+    expect(await recorded()).toEqual(['session-a', 'session-b', 'session-c'])
+    await sweptUntil(store, 100, async () => (await recorded()).length < 3)
+    expect(await recorded()).toEqual(['session-b', 'session-c'])
+    await sweptUntil(store, 1_000, async () => (await recorded()).length < 2)
+    expect(await recorded()).toEqual(['session-c'])
+  })
+
+  it('evicts and drops the same sessions whether their ends are recorded or not', async () => {
+    await tables.store().createSession(ofUser('a'))
+    await tables.analyze()
+    const store = tables.store({ maxSessions: 1 })
+    expect(await store.createSession(ofUser('b', { listUntilSeconds: START_SECONDS + 660 }))).toBe(1)
+    expect(await ids()).toEqual(['session-b'])
+    expect(await store.listEndedSessions!(service, 0, 10)).toEqual([
+      { sessionId: 'session-a', endedAtSeconds: START_SECONDS }
+    ])
+  })
+
   // Cause: uses were deleted a minute after their window. A clock that was set back then made signatures valid again.
   it('closes a window permanently before it deletes its uses: a slow clock reopens none', async () => {
     const store = tables.store()

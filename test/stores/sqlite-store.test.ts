@@ -2,6 +2,10 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { openSqliteConnection } from 'express-did-auth/server-kit'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import { sqliteDialect } from '../../src/stores/sql/dialect.js'
+import { createTables } from '../../src/stores/sql/tables.js'
+import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
+import { openConnection } from '../../src/stores/sqlite/sqlite-engine.js'
 import type { ThreadDatabase } from '../../src/stores/sqlite/serve-sqlite.js'
 import {
   createCharge,
@@ -88,6 +92,39 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     await files.store().close()
     files.inspect().exec("UPDATE did_auth_numbers SET number = 2 WHERE name = 'version'")
     expect(() => files.store()).toThrow('the database has tables of version 2, not 1')
+  })
+
+  it('adds the table of ended sessions to a file of the previous version, which older code can still open', async () => {
+    const older = openConnection(files.file, engine, { synchronous: 'FULL' })
+    prepareTables(older, createTables(sqliteDialect), 'did_auth_numbers')
+    const store = files.store()
+    await store.createSession(createSession('a'))
+    expect(await store.endSession(service, sessionId, 'loggedOut', START_SECONDS, START_SECONDS + 660)).toBe(true)
+    await store.close()
+    prepareTables(older, createTables(sqliteDialect), 'did_auth_numbers')
+    older.close()
+    expect(await files.store().listEndedSessions!(service, 0, 9)).toEqual([
+      { sessionId, endedAtSeconds: START_SECONDS }
+    ])
+  })
+
+  it('ends no session whose end it cannot record', async () => {
+    const store = files.store()
+    const names = ['a', 'b', 'c']
+    for (const name of names) await store.createSession(createSession(name))
+    await store.rotateRefreshToken(createRotation('b', 0, 1))
+    const trigger = 'BEFORE INSERT ON did_auth_ended_sessions BEGIN SELECT raise(abort, $$no record$$); END'
+    files.inspect().exec(`CREATE TRIGGER failing ${trigger.replaceAll('$$', "'")}`)
+    const listUntilSeconds = START_SECONDS + 660
+    const endings = [
+      store.endSession(service, sessionId, 'loggedOut', START_SECONDS, listUntilSeconds),
+      store.rotateRefreshToken(createRotation('b', 0, 'x', { at: 60, listUntilSeconds })),
+      store.revokeSessions(service, did, START_SECONDS, listUntilSeconds)
+    ]
+    for (const ending of endings) await expect(ending).rejects.toThrow('no record')
+    const sessions = await Promise.all(names.map((name) => store.findSession(service, `session-${name}`)))
+    expect(sessions.map((session) => session?.state)).toEqual(['active', 'active', 'active'])
+    expect(await store.listEndedSessions!(service, 0, 9)).toEqual([])
   })
 
   it('refuses a file that is not a database, and one in a missing folder', () => {

@@ -14,7 +14,7 @@ export class EndedSessions {
     this.#maxRecords = maxRecords
   }
 
-  /** Adds a record. Before it, deletes the oldest second if it is listed no longer, or one record if the list is full. */
+  /** Adds a record. First deletes the oldest second if it is listed no longer, or one record if there are too many. */
   add(sessionId: string, endedAtSeconds: number, listUntilSeconds: number, sweepSeconds: number): void {
     this.#makeRoom(sweepSeconds)
     const second = this.#seconds.get(endedAtSeconds) ?? { sessionIds: [], listUntilSeconds }

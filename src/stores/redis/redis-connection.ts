@@ -13,7 +13,7 @@ const RETRY_MILLISECONDS = 100
 /** Lifetime of the key that a ping writes. */
 const PING_MILLISECONDS = 60_000
 
-/** A Lua script on one key. It is one verb, is atomic, and runs in a cluster too. */
+/** A Lua script. It is one verb and atomic. In a cluster, all its keys must be in one slot. */
 export type RedisScript = { readonly text: string; readonly sha1: string }
 
 type Arguments = readonly (string | number)[]
@@ -84,18 +84,19 @@ export class RedisConnection implements StoreLifecycle {
     return this.#verb((send) => send(this.#prefix + key, [command, this.#prefix + key, ...args]))
   }
 
-  /** Runs a script. @throws Error if Redis is unavailable or too slow, or refuses the script */
+  /** Runs a script on a key. @throws Error if Redis is unavailable or too slow, or refuses the script */
   run(script: RedisScript, key: string, args: Arguments): Promise<unknown> {
-    return this.#verb((send) => runScript(send, script, this.#prefix + key, args))
+    return this.#verb((send) => runScript(send, script, [this.#prefix + key], args))
   }
 
   /**
-   * Runs a script that writes. @throws Error as `run`, or if too few replicas have received the write, which then is
-   * still on the primary
+   * Runs a script that writes to a key, or to several. @throws Error as `run`, or if too few replicas have received the
+   * write, which then is still on the primary
    */
-  write(script: RedisScript, key: string, args: Arguments): Promise<unknown> {
+  write(script: RedisScript, key: string, args: Arguments, otherKeys: readonly string[] = []): Promise<unknown> {
     return this.#verb(async (send, channel) => {
-      const answer = await runScript(send, script, this.#prefix + key, args)
+      const keys = [key, ...otherKeys].map((name) => this.#prefix + name)
+      const answer = await runScript(send, script, keys, args)
       if (this.#replicas > 0) await this.#waitForReplicas(send, channel)
       return answer
     })
@@ -189,13 +190,19 @@ function endClient(channel: Channel | undefined): void {
 }
 
 /** Runs a script by its hash. If Redis has not cached the script, as after a restart, sends its text. */
-async function runScript(send: Send, { text, sha1 }: RedisScript, key: string, args: Arguments): Promise<unknown> {
-  const keyAndArgs = ['1', key, ...args.map(String)]
+async function runScript(
+  send: Send,
+  { text, sha1 }: RedisScript,
+  keys: readonly string[],
+  args: Arguments
+): Promise<unknown> {
+  const [key] = keys
+  const keysAndArgs = [String(keys.length), ...keys, ...args.map(String)]
   try {
-    return await send(key, ['EVALSHA', sha1, ...keyAndArgs])
+    return await send(key, ['EVALSHA', sha1, ...keysAndArgs])
   } catch (error) {
     if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error
-    return send(key, ['EVAL', text, ...keyAndArgs])
+    return send(key, ['EVAL', text, ...keysAndArgs])
   }
 }
 

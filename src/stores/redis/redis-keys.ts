@@ -23,6 +23,11 @@ export function createSessionsKey(service: string, id: string): string {
   return `${createSlot(service, id)}:s`
 }
 
+/** Creates the key of the records of ended sessions of a service. */
+export function createEndedKey(service: string): string {
+  return `e:${sha256(service).slice(0, SERVICE_CHARACTERS)}`
+}
+
 /** Creates the key of a user's challenge uses. @param user - result of {@link toUserId} */
 export function createUsesKey(service: string, user: string): string {
   return `${createSlot(service, user)}:c:${user.slice(TAG_CHARACTERS)}`

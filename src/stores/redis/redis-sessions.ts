@@ -1,15 +1,17 @@
-import type { NewSession, Rotation, SessionStore } from '../../ports.js'
+import type { EndedSession, EndRecord, NewSession, Rotation, SessionStore } from '../../ports.js'
 import { canonicalDid } from '../../protocol/did.js'
 import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_REPLACED_TOKENS, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
 import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
 import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
 import type { SweepClock } from '../sweep-clock.js'
-import { createRedisScript, type RedisConnection } from './redis-connection.js'
-import { createSessionsKey, toUserId, type toUserTag } from './redis-keys.js'
+import { createRedisScript, type RedisConnection, type RedisScript } from './redis-connection.js'
+import { createEndedKey, createSessionsKey, toUserId, type toUserTag } from './redis-keys.js'
 
 /** Time for which Redis stores sessions after the last has expired, for instances whose clocks are behind. */
 const CLOCK_SKEW_SECONDS = 60
+/** Maximum number of records of ended sessions that are deleted when one is added. */
+const PURGED_AT_ONCE = 2
 /** Maximum lifetime of a key, about 950 years. Redis adds it to its clock, and the sum must fit into 64 bits. */
 const MAX_MILLISECONDS = 3e13
 
@@ -30,6 +32,11 @@ const DAY_MILLISECONDS = 86_400_000
  * can still refresh and log out. Scripts also rewrite unchanged sessions: after a lost answer, a repetition must wait
  * for the replicas as well, and WAIT covers only writes of its own connection. `extend` extends the lifetime of the key
  * by a day more than needed, so that few refreshes have to do so.
+ *
+ * KEYS[2] is a sorted set: the ended sessions of the service by the time at which they ended, each with the time until
+ * which it is listed. It is absent if no end is recorded. `recordEnd` is called after a deletion, so that a full Redis
+ * accepts its write too. Its arguments begin at ARGV[first]: listed until, time until which a sweep may delete, and
+ * lifetime of the key in milliseconds.
  */
 const SHARED = `
 local key = KEYS[1]
@@ -49,6 +56,16 @@ local function extend(milliseconds)
     redis.call('PEXPIRE', key, string.format('%.0f', milliseconds + ${String(DAY_MILLISECONDS)}))
   end
 end
+local function recordEnd(id, now, first)
+  local ended = KEYS[2]
+  if not ended then return end
+  for _, member in ipairs(redis.call('ZRANGE', ended, 0, ${String(PURGED_AT_ONCE - 1)})) do
+    local listUntil = tonumber(string.match(member, '^%d+'))
+    if listUntil <= tonumber(ARGV[first + 1]) then redis.call('ZREM', ended, member) end
+  end
+  redis.call('ZADD', ended, now, ARGV[first] .. ' ' .. id)
+  if redis.call('PTTL', ended) < tonumber(ARGV[first + 2]) then redis.call('PEXPIRE', ended, ARGV[first + 2]) end
+end
 local function each(visit)
   local fields = redis.call('HGETALL', key)
   for index = 1, #fields, 2 do
@@ -59,8 +76,8 @@ end
 
 /**
  * Creates a session. ARGV: session id, lines before its number, lines after it, user, now, time until which a sweep may
- * delete, lifetime of the key in milliseconds. If the user has 50 sessions, it deletes an expired one first, then one
- * that has ended, then the oldest.
+ * delete, lifetime of the key in milliseconds, arguments of `recordEnd`. If the user has 50 sessions, it deletes an
+ * expired one first, then one that has ended, then the oldest.
  */
 const CREATE = createRedisScript(`${SHARED}
 local now, sweep = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -80,7 +97,10 @@ table.sort(others, function (left, right)
   if left.rank ~= right.rank then return left.rank < right.rank end
   return left.number < right.number
 end)
-for index = 1, #others - ${String(MAX_SESSIONS_PER_DID - 1)} do redis.call('HDEL', key, others[index].id) end
+for index = 1, #others - ${String(MAX_SESSIONS_PER_DID - 1)} do
+  redis.call('HDEL', key, others[index].id)
+  if others[index].rank == 2 then recordEnd(others[index].id, ARGV[5], 8) end
+end
 local number = redis.call('HINCRBY', key, '#', 1)
 redis.call('HSET', key, ARGV[1], join({ ARGV[2], string.format('%.0f', number), ARGV[3] }))
 extend(ARGV[7])
@@ -107,7 +127,7 @@ extend(ARGV[8])
 return 1
 `)
 
-/** Ends a session. ARGV: session id, new state, now. Returns 1 if the session was active. */
+/** Ends a session. ARGV: session id, new state, now, arguments of `recordEnd`. Returns 1 if it was active. */
 const END = createRedisScript(`${SHARED}
 local record = redis.call('HGET', key, ARGV[1])
 if not record then return 0 end
@@ -118,10 +138,14 @@ if not isActive(lines, tonumber(ARGV[3])) then
 end
 lines[1] = ARGV[2]
 rewrite(ARGV[1], join(lines))
+recordEnd(ARGV[1], ARGV[3], 4)
 return 1
 `)
 
-/** Revokes all sessions of a user. ARGV: user, now. Returns the number of sessions that were active. */
+/**
+ * Revokes all sessions of a user. ARGV: user, now, arguments of `recordEnd`. Returns the number of sessions that were
+ * active.
+ */
 const REVOKE_ALL = createRedisScript(`${SHARED}
 local revoked = 0
 each(function (id, record)
@@ -130,6 +154,7 @@ each(function (id, record)
   if not isActive(lines, tonumber(ARGV[2])) then rewrite(id, record) return end
   lines[1] = 'r'
   rewrite(id, join(lines))
+  recordEnd(id, ARGV[2], 3)
   revoked = revoked + 1
 end)
 return revoked
@@ -138,16 +163,59 @@ return revoked
 /** Lists ids and sessions in turn. As a script, it gives an array even if the client converts hashes to objects. */
 const LIST = createRedisScript(`return redis.call('HGETALL', KEYS[1])`)
 
+/** Lists ended sessions: the member of each and the time at which it ended, in turn. ARGV: since, limit - 1. */
+const LIST_ENDED = createRedisScript(`
+local last = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', ARGV[2], 1)
+return redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], last[2] or '+inf', 'WITHSCORES')
+`)
+
 /**
  * Creates the store of sessions. A session id begins with the tag of its user, so that each verb is one script on one
  * key, in a cluster too. Redis deletes a user's sessions after the last of them has expired.
  */
-export function createRedisSessions(redis: RedisConnection, toTag: typeof toUserTag, clock: SweepClock): SessionStore {
-  const endSession: SessionStore['endSession'] = async (service, sessionId, state, nowSeconds) =>
-    (await redis.write(END, createSessionsKey(service, sessionId), [sessionId, state.charAt(0), nowSeconds])) === 1
+export function createRedisSessions(
+  redis: RedisConnection,
+  toTag: typeof toUserTag,
+  clock: SweepClock,
+  recordsEnds: boolean
+): SessionStore {
+  const sweepSecondsAt = (nowSeconds: number): number => Math.max(0, clock.sweepSeconds(nowSeconds))
+
+  /** Runs a script that may end sessions. `listUntilSeconds` adds the key and the arguments that record their ends. */
+  const write = (
+    script: RedisScript,
+    key: string,
+    args: readonly (string | number)[],
+    { service, nowSeconds, listUntilSeconds }: Pick<NewSession, 'service' | 'nowSeconds' | 'listUntilSeconds'>
+  ): Promise<unknown> => {
+    if (!recordsEnds || listUntilSeconds === undefined) return redis.write(script, key, args)
+    const times = [sweepSecondsAt(nowSeconds), computeMillisecondsLeft(nowSeconds, listUntilSeconds)]
+    return redis.write(script, key, [...args, listUntilSeconds, ...times], [createEndedKey(service)])
+  }
+
+  const endSession = async (
+    service: string,
+    sessionId: string,
+    state: 'loggedOut' | 'revoked',
+    nowSeconds: number,
+    listUntilSeconds?: EndRecord
+  ): Promise<boolean> => {
+    const args = [sessionId, state.charAt(0), nowSeconds]
+    const record = { service, nowSeconds, listUntilSeconds }
+    return (await write(END, createSessionsKey(service, sessionId), args, record)) === 1
+  }
+
+  const listEndedSessions = async (service: string, sinceSeconds: number, limit: number): Promise<EndedSession[]> => {
+    const fields = (await redis.run(LIST_ENDED, createEndedKey(service), [sinceSeconds, limit - 1])) as string[]
+    return fields.flatMap((member, index) => {
+      const sessionId = member.slice(member.indexOf(' ') + 1)
+      return index % 2 === 1 ? [] : [{ sessionId, endedAtSeconds: Number(fields[index + 1]) }]
+    })
+  }
 
   return {
     endSession,
+    ...(recordsEnds && { listEndedSessions }),
 
     async createSession(session: NewSession): Promise<number> {
       const { service, sessionId, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds } = session
@@ -158,15 +226,9 @@ export function createRedisSessions(redis: RedisConnection, toTag: typeof toUser
       // The script inserts the number of the session between the two.
       const before = ['a', nowSeconds, nowSeconds, expiresAtSeconds].join('\n')
       const after = [toUserId(did), refreshTokenHash, '', JSON.stringify(session.did), toJson(tokenClaims)].join('\n')
-      const sweepSeconds = Math.max(0, clock.sweepSeconds(nowSeconds))
-      const times = [nowSeconds, sweepSeconds, computeMillisecondsLeft(nowSeconds, expiresAtSeconds)]
-      await redis.write(CREATE, createSessionsKey(service, sessionId), [
-        sessionId,
-        before,
-        after,
-        toUserId(did),
-        ...times
-      ])
+      const times = [nowSeconds, sweepSecondsAt(nowSeconds), computeMillisecondsLeft(nowSeconds, expiresAtSeconds)]
+      const args = [sessionId, before, after, toUserId(did), ...times]
+      await write(CREATE, createSessionsKey(service, sessionId), args, session)
       // Nothing is evicted: a full Redis refuses new sessions.
       return 0
     },
@@ -187,11 +249,14 @@ export function createRedisSessions(redis: RedisConnection, toTag: typeof toUser
       const verdict = judgeRefresh(parseStoredSession(sessionId, answer), rotation)
       if (verdict !== 'reused') return verdict
       // Another call may have ended the session in the meantime.
-      return (await endSession(service, sessionId, 'revoked', nowSeconds)) ? 'reused' : 'ended'
+      const isRevoked = await endSession(service, sessionId, 'revoked', nowSeconds, rotation.listUntilSeconds)
+      return isRevoked ? 'reused' : 'ended'
     },
 
-    async revokeSessions(service, did, nowSeconds) {
-      return Number(await redis.write(REVOKE_ALL, createSessionsKey(service, toTag(did)), [toUserId(did), nowSeconds]))
+    async revokeSessions(service, did, nowSeconds, listUntilSeconds) {
+      const record = { service, nowSeconds, listUntilSeconds }
+      const key = createSessionsKey(service, toTag(did))
+      return Number(await write(REVOKE_ALL, key, [toUserId(did), nowSeconds], record))
     },
 
     async listSessions(service, did, nowSeconds) {

@@ -45,6 +45,11 @@ export function assertRedisSource(source: unknown): asserts source is RedisSourc
   )
 }
 
+/** Whether a valid source is a cluster, in which the keys of a script must be in one slot. */
+export function isCluster(source: RedisSource): boolean {
+  return typeof source === 'string' ? parseRedisUrl(source).hosts.length > 1 : 'masters' in source
+}
+
 export function createSender(client: RedisClient | RedisCluster): Send {
   if ('masters' in client) return (key, args) => client.sendCommand(key, false, [...args])
   return (_key, args) => client.sendCommand([...args])

@@ -5,7 +5,7 @@ import { RedisConnection } from './redis-connection.js'
 import { createRedisQuotas } from './redis-quotas.js'
 import { toUserTag } from './redis-keys.js'
 import { createRedisSessions } from './redis-sessions.js'
-import { findDurabilityWarning, parseRedisUrl, type RedisSource } from './redis-source.js'
+import { findDurabilityWarning, isCluster, type RedisSource } from './redis-source.js'
 
 /** Options of {@link redisQuotas}. */
 export interface RedisQuotasOptions {
@@ -48,6 +48,8 @@ export function redisQuotas(source: RedisSource, options: RedisQuotasOptions = {
  * `waitReplicas` and `min-replicas-to-write` are at least 1, which makes such losses rare. If you cannot accept them,
  * store sessions and challenge uses in a durable store, and quotas in {@link redisQuotas}.
  *
+ * A cluster records no ended sessions: the store then lacks `listEndedSessions`.
+ *
  * A full Redis (`maxmemory`) refuses new sessions. Unless `maxmemory-policy` is `noeviction`, each call is rejected.
  *
  * @throws TypeError if `source` is neither a URL nor a client; Error if the package `redis` is not installed
@@ -66,7 +68,7 @@ export function openRedisStore(
   clock = new SweepClock()
 ): Store {
   const { keyPrefix, waitReplicas = 0, logger } = options
-  if (waitReplicas > 0 && (typeof source !== 'string' || parseRedisUrl(source).hosts.length > 1)) {
+  if (waitReplicas > 0 && (typeof source !== 'string' || isCluster(source))) {
     throw new TypeError(
       'express-did-auth: waitReplicas needs the URL of one Redis, because WAIT covers only one connection'
     )
@@ -86,7 +88,7 @@ export function openRedisStore(
   // WAIT blocks its connection. Quotas use another one, so that requests do not wait for the writes of other users.
   const unblocked = waitReplicas > 0 ? new RedisConnection(source, { keyPrefix }) : durable
   return {
-    ...createRedisSessions(durable, toTag, clock),
+    ...createRedisSessions(durable, toTag, clock, !isCluster(source)),
     ...createRedisChallengeUses(durable),
     ...createRedisQuotas(unblocked),
     async ping() {

@@ -34,9 +34,9 @@ export const sessionStatements = createPerDialect((dialect: Dialect) => {
     WHERE session_key = $1 AND token_hash = $2 AND state = 0 AND expires_at > $6${condition}`
   /** Adds the insertion of the ended sessions. @param first - number of the first parameter for it */
   const recorded = (change: string, first: number): string => {
-    const [service, now, until] = [0, 1, 2].map((offset) => `$${String(first + offset)}`)
+    const [now, until] = [1, 2].map((offset) => `CAST($${String(first + offset)} AS bigint)`)
     const insertion = `INSERT INTO ${endedTable} (service_key, session_id, ended_at, list_until)
-      SELECT ${service!}, ${ENDED_ID}, CAST(${now!} AS bigint), CAST(${until!} AS bigint) FROM changed
+      SELECT $${String(first)}, ${ENDED_ID}, ${String(now)}, ${String(until)} FROM changed
       WHERE ${ENDED_ID} IS NOT NULL ON CONFLICT DO NOTHING`
     return insertReturned?.(change, insertion) ?? change
   }

@@ -50,8 +50,8 @@ export const createTables = ({ words }: Pick<Dialect, 'words'>): readonly string
 ]
 
 /**
- * Creates the statements for the table of ended sessions. Its rows outlive the sessions, until `list_until`. The primary
- * key is the index for lists.
+ * Creates the statements for the table of ended sessions. Its rows outlive the sessions, until `list_until`. Lists use
+ * the primary key as their index.
  */
 export const createEndedTable = ({ words }: Pick<Dialect, 'words'>): readonly string[] => [
   `CREATE TABLE did_auth_ended_sessions (

@@ -47,8 +47,8 @@ export function prepareFile(
  * Creates tables if they are missing. If two processes start together, only one creates them. The version of the tables
  * is a row, because `user_version` belongs to the application.
  *
- * @param additions - statements of later steps. A published step never changes. Steps only add, and the version stays the
- *   same, so that older code can still open the file
+ * @param additions - statements of later steps. A published step never changes. Steps only add, and the version stays
+ *   the same, so that older code can still open the file
  * @throws Error if the tables have another version
  */
 export function prepareTables(

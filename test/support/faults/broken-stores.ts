@@ -1,4 +1,4 @@
-import type { NewSession, Rotation, Store } from '../../../src/ports.js'
+import type { EndedSession, NewSession, Rotation, Store } from '../../../src/ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../../src/protocol/challenge.js'
 import type { RefreshVerdict, StoredSession } from '../../../src/protocol/session.js'
 import { memoryStore } from '../../../src/stores/memory/index.js'
@@ -373,6 +373,99 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     }
   ],
   [
+    'does not record logouts',
+    'lists the sessions that were logged out or revoked',
+    asking('endSession', (service, id, state, nowSeconds) => [service, id, state, nowSeconds])
+  ],
+  [
+    'does not record the sessions of a user that are revoked together',
+    'lists all sessions of a user that were revoked together',
+    asking('revokeSessions', (service, user, nowSeconds) => [service, user, nowSeconds])
+  ],
+  [
+    'does not record thefts',
+    'lists a session that was revoked because of a theft',
+    asking('rotateRefreshToken', (rotation) => [{ ...rotation, listUntilSeconds: undefined }])
+  ],
+  [
+    'records the end of a session with each rotation',
+    'lists a session that was revoked because of a theft',
+    recordingAlso('rotateRefreshToken', ([{ sessionId, nowSeconds }]) => ({ sessionId, endedAtSeconds: nowSeconds })),
+    'A rotation that succeeds records no end'
+  ],
+  [
+    'does not record the sessions of a user that it drops',
+    'lists an active session that was dropped because its user has 50 others',
+    asking('createSession', (session) => [{ ...session, listUntilSeconds: undefined }])
+  ],
+  [
+    'does not record the sessions that it evicts',
+    'lists active sessions that were evicted, and no others',
+    asking('createSession', (session) => [{ ...session, listUntilSeconds: undefined }])
+  ],
+  [
+    'records the end of a session that had ended before',
+    'lists no session that had ended or expired before',
+    recordingAlso('endSession', ([, sessionId, , endedAtSeconds], isEnded) =>
+      isEnded ? undefined : { sessionId, endedAtSeconds }
+    )
+  ],
+  [
+    'records the end of a session in its row',
+    'lists an ended session even after it has deleted the session',
+    answering('listEndedSessions', async (listed, [service], store) => {
+      const found = await Promise.all(listed.map(({ sessionId }) => store.findSession(service, sessionId)))
+      return listed.filter((_, index) => found[index] !== undefined)
+    })
+  ],
+  [
+    'lists the last ended session first',
+    'lists ended sessions from a second on, in the order of their times',
+    answering('listEndedSessions', (listed) => listed.reverse())
+  ],
+  [
+    'does not list the second from which it was asked',
+    'lists ended sessions from a second on, in the order of their times',
+    asking('listEndedSessions', (service, sinceSeconds, limit) => [service, sinceSeconds + 1, limit])
+  ],
+  [
+    'cuts a list at its limit',
+    'ends a list with the full second in which it reaches its limit',
+    answering('listEndedSessions', (listed, [, , limit]) => listed.slice(0, limit))
+  ],
+  [
+    'ignores the limit of a list',
+    'ends a list with the full second in which it reaches its limit',
+    asking('listEndedSessions', (service, sinceSeconds) => [service, sinceSeconds, Infinity])
+  ],
+  [
+    'has one list of ended sessions for all services',
+    'lists the ended sessions of each service separately',
+    asking('listEndedSessions', (_service, sinceSeconds, limit) => ['https://service.example', sinceSeconds, limit])
+  ],
+  [
+    'records the end of every session',
+    'records no end without a time until which to list it',
+    asking('endSession', (service, id, state, nowSeconds) => [service, id, state, nowSeconds, nowSeconds + 660])
+  ],
+  [
+    'checks the state of a session, and records its end a moment later',
+    'records one end of a session, even by 50 simultaneous calls',
+    (store) => {
+      const also = recordingAlso('findSession', ([, sessionId], session) =>
+        session?.state === 'active' ? { sessionId, endedAtSeconds: session.createdAtSeconds } : undefined
+      )(store, {})
+      return {
+        ...also,
+        endSession: async (service, id, state, nowSeconds) => {
+          await also.findSession?.(service, id)
+          await waitAMoment()
+          return store.endSession(service, id, state, nowSeconds)
+        }
+      }
+    }
+  ],
+  [
     'adds a charge that the limit refuses',
     'refuses a charge that would exceed the limit, and adds nothing',
     (store) => ({
@@ -451,6 +544,25 @@ function answering<V extends Verb>(
 /** Returns a fault that replaces the arguments of a verb. */
 function asking<V extends Verb>(verb: V, change: (...args: Parameters<Verbs[V]>) => Parameters<Verbs[V]>): Fault {
   return (store) => ({ [verb]: (...args: Parameters<Verbs[V]>) => (store[verb] as Call)(...change(...args)) })
+}
+
+/** Returns a fault that records an end too many with some calls of a verb. */
+function recordingAlso<V extends Verb>(
+  verb: V,
+  toRecord: (args: Parameters<Verbs[V]>, answer: Answer<V>) => EndedSession | undefined
+): Fault {
+  return (store, bounds) => {
+    const records: EndedSession[] = []
+    const record = answering(verb, (answer, args) => {
+      const ended = toRecord(args, answer)
+      if (ended !== undefined) records.push(ended)
+      return answer
+    })
+    return {
+      ...record(store, bounds),
+      listEndedSessions: async (...args) => [...((await store.listEndedSessions?.(...args)) ?? []), ...records]
+    }
+  }
 }
 
 /** Returns a fault in which `judge` decides a rotation. If it returns undefined, the valid store decides. */

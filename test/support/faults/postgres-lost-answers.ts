@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Store } from '../../../src/ports.js'
+import { MAX_SESSIONS_PER_DID } from '../../../src/protocol/session.js'
 import {
   createCharge,
   hashToken,
@@ -30,6 +31,13 @@ interface LostAnswer {
 
 const createDid = (name: string): string => `did:example:${name.replaceAll(' ', '')}`
 const later = { nowSeconds: START_SECONDS + 60 }
+const listUntilSeconds = START_SECONDS + 660
+
+/** Returns the number of records of a session's end. */
+async function countEnds(store: Store, name: string): Promise<number> {
+  const ended = (await store.listEndedSessions?.(service, 0, 1_000_000)) ?? []
+  return ended.filter(({ sessionId }) => sessionId === `session-${name}`).length
+}
 
 const CASES: LostAnswer[] = [
   ...['did_auth_session_insert', 'did_auth_session_trim'].map((statement) => ({
@@ -57,43 +65,67 @@ const CASES: LostAnswer[] = [
     allowed: [['rotate', 'active', true, 1]]
   },
   {
-    verb: 'rotateRefreshToken (reused)',
-    statement: 'did_auth_session_revoke',
+    verb: 'createSession (drops an active session)',
+    statement: 'did_auth_session_trim_recorded',
     run: async (store, name, cut) => {
-      await store.createSession(createSession(name, { did: createDid(name) }))
-      await store.rotateRefreshToken(createRotation(name, 0, 1))
+      const createOne = (index: number): Promise<number> =>
+        store.createSession(createSession(`${name} ${index}`, { did: createDid(name), listUntilSeconds }))
+      for (let index = 0; index < MAX_SESSIONS_PER_DID; index += 1) await createOne(index)
       cut()
-      const verdict = await store.rotateRefreshToken(createRotation(name, 0, 2, later))
-      return [verdict, (await store.findSession(service, `session-${name}`))?.state]
+      const evicted = await createOne(MAX_SESSIONS_PER_DID)
+      const listed = await store.listSessions(service, createDid(name), START_SECONDS)
+      return [evicted, listed.length, await countEnds(store, `${name} 0`)]
     },
-    allowed: [['reused', 'revoked']]
+    allowed: [[0, MAX_SESSIONS_PER_DID, 1]]
   },
-  {
-    verb: 'endSession',
-    statement: 'did_auth_session_end',
-    run: async (store, name, cut) => {
-      await store.createSession(createSession(name, { did: createDid(name) }))
-      cut()
-      const wasActive = await store.endSession(service, `session-${name}`, 'loggedOut', START_SECONDS)
-      return [wasActive, (await store.findSession(service, `session-${name}`))?.state]
-    },
-    allowed: [[true, 'loggedOut']]
-  },
-  {
-    verb: 'revokeSessions',
-    statement: 'did_auth_session_revoke_all',
-    run: async (store, name, cut) => {
-      await store.createSession(createSession(name, { did: createDid(name) }))
-      cut()
-      const outcome = await catchCode(store.revokeSessions(service, createDid(name), START_SECONDS))
-      return [outcome, (await store.findSession(service, `session-${name}`))?.state]
-    },
-    // The verb is not repeated, because a second attempt would return 0 sessions.
-    allowed: [
-      ['ERR_STORE', 'active'],
-      ['ERR_STORE', 'revoked']
+  ...[undefined, listUntilSeconds].flatMap((listUntil): LostAnswer[] => {
+    const suffix = listUntil === undefined ? '' : '_recorded'
+    const ends = listUntil === undefined ? 0 : 1
+    return [
+      {
+        verb: 'rotateRefreshToken (reused)',
+        statement: `did_auth_session_revoke${suffix}`,
+        run: async (store, name, cut) => {
+          await store.createSession(createSession(name, { did: createDid(name) }))
+          await store.rotateRefreshToken(createRotation(name, 0, 1))
+          cut()
+          const theft = createRotation(name, 0, 2, { ...later, listUntilSeconds: listUntil })
+          const verdict = await store.rotateRefreshToken(theft)
+          const state = (await store.findSession(service, `session-${name}`))?.state
+          return [verdict, state, await countEnds(store, name)]
+        },
+        allowed: [['reused', 'revoked', ends]]
+      },
+      {
+        verb: 'endSession',
+        statement: `did_auth_session_end${suffix}`,
+        run: async (store, name, cut) => {
+          await store.createSession(createSession(name, { did: createDid(name) }))
+          cut()
+          const wasActive = await store.endSession(service, `session-${name}`, 'loggedOut', START_SECONDS, listUntil)
+          const state = (await store.findSession(service, `session-${name}`))?.state
+          return [wasActive, state, await countEnds(store, name)]
+        },
+        allowed: [[true, 'loggedOut', ends]]
+      },
+      {
+        verb: 'revokeSessions',
+        statement: `did_auth_session_revoke_all${suffix}`,
+        run: async (store, name, cut) => {
+          await store.createSession(createSession(name, { did: createDid(name) }))
+          cut()
+          const outcome = await catchCode(store.revokeSessions(service, createDid(name), START_SECONDS, listUntil))
+          const state = (await store.findSession(service, `session-${name}`))?.state
+          return [outcome, state, await countEnds(store, name)]
+        },
+        // The verb is not repeated, because a second attempt would return 0 sessions.
+        allowed: [
+          ['ERR_STORE', 'active', 0],
+          ['ERR_STORE', 'revoked', ends]
+        ]
+      }
     ]
-  },
+  }),
   {
     verb: 'consumeChallenge (first)',
     statement: 'did_auth_first_log_in',
@@ -134,6 +166,7 @@ const CASES: LostAnswer[] = [
   ...(
     [
       ['did_auth_session_find', (store, name) => store.findSession(service, `session-${name}`)],
+      ['did_auth_session_list_ended', (store) => store.listEndedSessions!(service, 0, 3)],
       ['did_auth_session_list', (store, name) => store.listSessions(service, createDid(name), START_SECONDS)],
       ['did_auth_find_use', (store, name) => store.countChallengeUses(createUse({ did: createDid(name) }))]
     ] as [statement: string, read: (store: Store, name: string) => Promise<unknown>][]

@@ -25,7 +25,8 @@ const step = fc.record({
   consumesBoth: fc.boolean(),
   kind: fc.constantFrom('request', 'anonymous'),
   cost: fc.integer({ min: 1, max: 3 }),
-  limit: fc.constantFrom(undefined, 1, 3, 6)
+  limit: fc.constantFrom(undefined, 1, 3, 6),
+  isRecorded: fc.boolean()
 })
 
 /**
@@ -55,11 +56,12 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
     const runStep = async (step: (typeof steps)[number]): Promise<unknown> => {
       const [service, did] = [`${step.service}/${runs}`, step.did.toLowerCase()]
       const session = sessions[step.session % sessions.length]
+      const listUntilSeconds = step.isRecorded ? nowSeconds + 1_000_000 : undefined
       if (step.verb === 'create' || session === undefined) {
         const [sessionId, refreshTokenHash] = [`session ${runs} ${sessions.length}`, newHash()]
         sessions.push({ service, sessionId, did, tokens: [refreshTokenHash] })
         const tokenClaims = issued % 3 === 0 ? { issued } : undefined
-        const times = { nowSeconds, expiresAtSeconds: nowSeconds + step.lastsSeconds }
+        const times = { nowSeconds, expiresAtSeconds: nowSeconds + step.lastsSeconds, listUntilSeconds }
         return ask((store) =>
           store.createSession({ service, sessionId, did: step.did, refreshTokenHash, tokenClaims, ...times })
         )
@@ -75,15 +77,18 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
           // The current token was not replaced yet.
           nextHash: step.age === 0 ? newHash() : next[step.next](),
           tokenClaims: issued % 2 === 0 ? { issued } : undefined,
-          ...{ nowSeconds, nextExpiresAtSeconds: nowSeconds + 600, graceSeconds: 10 }
+          ...{ nowSeconds, nextExpiresAtSeconds: nowSeconds + 600, graceSeconds: 10, listUntilSeconds }
         }
         if ((await ask((store) => store.rotateRefreshToken(rotation))) === 'rotate') tokens.push(rotation.nextHash)
         return ask((store) => store.findSession(session.service, sessionId))
       }
       // The service may be one to which the session does not belong.
       if (step.verb === 'end')
-        return ask((store) => store.endSession(service, sessionId, step.state as 'revoked', nowSeconds))
-      if (step.verb === 'revoke') return ask((store) => store.revokeSessions(service, did, nowSeconds))
+        return ask((store) =>
+          store.endSession(service, sessionId, step.state as 'revoked', nowSeconds, listUntilSeconds)
+        )
+      if (step.verb === 'revoke')
+        return ask((store) => store.revokeSessions(service, did, nowSeconds, listUntilSeconds))
       const shared = { service, nowSeconds }
       if (step.verb === 'charge') {
         const { kind, cost, limit } = step
@@ -101,6 +106,16 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
     for (const step of steps) {
       nowSeconds += step.seconds
       for (let time = 0; time < step.times; time += 1) await runStep(step)
+    }
+    for (const service of new Set(sessions.map((session) => session.service))) {
+      for (const limit of [1, 3, 1_000]) {
+        // The order within a second may differ.
+        await ask(async (store) =>
+          (await store.listEndedSessions!(service, START_SECONDS, limit))
+            .map(({ sessionId, endedAtSeconds }) => `${endedAtSeconds} ${sessionId}`)
+            .sort()
+        )
+      }
     }
     for (const { service, sessionId, did } of sessions) {
       await ask((store) => store.findSession(service, sessionId))
