@@ -9,7 +9,6 @@ import { es256k, forgeJwt } from '../protocol/forge-jwt.js'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { createNumberedWallet, serviceWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 import { catchCode, refusal } from '../support/fixtures/refusal.js'
-import { until } from '../support/fixtures/until.js'
 import { testApp, type TestApp } from '../support/servers/test-app.js'
 
 type Verifier = ReturnType<typeof accessTokenVerifier>
@@ -64,9 +63,10 @@ afterEach(() => {
 /** Moves the clock ahead, starts a poll by a request, and waits until the list was read. */
 async function poll(verify: Verifier, token: string, seconds: number): Promise<void> {
   site.clock.seconds += seconds
-  const count = site.statuses.length
-  await catchCode(verify(token))
-  await until(() => site.statuses.length > count)
+  const works: Promise<unknown>[] = []
+  const request = { headers: { authorization: `Bearer ${token}` } }
+  await catchCode(verify.request(request, { waitUntil: (work) => works.push(work) }))
+  await Promise.all(works)
 }
 
 const sign = es256k(serviceWallet.privateKey)
