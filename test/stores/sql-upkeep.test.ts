@@ -111,7 +111,7 @@ describe.each([
     expect(await recorded()).toEqual(['session-c'])
   })
 
-  it('evicts and drops the same sessions whether their ends are recorded or not', async () => {
+  it('records the end of a session that it evicts because it is full', async () => {
     await tables.store().createSession(ofUser('a'))
     await tables.analyze()
     const store = tables.store({ maxSessions: 1 })

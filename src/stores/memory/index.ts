@@ -6,7 +6,10 @@ import { createMemorySessions } from './memory-sessions.js'
 
 /** Bounds of a memory store. */
 export interface MemoryStoreOptions {
-  /** Maximum number of sessions. Beyond it, those that were never refreshed are evicted first. Default 1,000,000. */
+  /**
+   * Maximum number of sessions, and of records of ended ones. Beyond it, sessions that were never refreshed are evicted
+   * first, and the oldest records are deleted. Default 1,000,000.
+   */
   maxSessions?: number
   /** Maximum number of challenge uses. Beyond it, logins are refused until a window ends. Default 1,000,000. */
   maxChallengeUses?: number

@@ -47,7 +47,7 @@ export const sessionStatements = createPerDialect((dialect: Dialect) => {
   const trim = deleteRows(
     table,
     `target.session_key IN (SELECT session_key FROM ${table} WHERE user_key = $1
-      ORDER BY expires_at <= $2, state <> 0, number DESC
+      ORDER BY expires_at <= $2, state <> 0 AND expires_at > $2, number DESC
       LIMIT ${String(NO_LIMIT)} OFFSET ${String(MAX_SESSIONS_PER_DID)})`
   )
   const evict =
