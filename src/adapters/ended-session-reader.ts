@@ -1,3 +1,4 @@
+import { RecentEntries } from '../caches.js'
 import { DidAuthError } from '../errors.js'
 import type { Clock, EndedSessionsOptions, Logger, WaitUntil } from '../ports.js'
 import type { Curve } from '../protocol/curve.js'
@@ -54,6 +55,8 @@ export class EndedSessionReader {
   /** Tags of this period and of the period before. */
   #tags = new Set<string>()
   #earlierTags = new Set<string>()
+  /** Cache: a hash in JavaScript costs a seventh of a request. */
+  readonly #tagBySession = new RecentEntries<string>()
   #periodSeconds = Infinity
   #periodBeganAt = -Infinity
   #last: { list: EndedSessionList; url: string; etag: string | null } | undefined
@@ -99,7 +102,8 @@ export class EndedSessionReader {
 
   #assertNotListed(sessionId: string): void {
     if (this.#tags.size + this.#earlierTags.size === 0) return
-    const tag = computeSessionTag(this.#parts.curve, sessionId)
+    const tag = this.#tagBySession.get(sessionId) ?? computeSessionTag(this.#parts.curve, sessionId)
+    this.#tagBySession.set(sessionId, tag)
     if (this.#tags.has(tag) || this.#earlierTags.has(tag)) throw new DidAuthError('ERR_SESSION_ENDED')
   }
 

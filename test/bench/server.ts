@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import express, { type Express, type RequestHandler } from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
+import type { EndedSessionsOptions } from 'express-did-auth/verify'
 import { p256Key } from '../support/fixtures/credentials.js'
 import { RESOURCE, SERVICE_KEY, SERVICE_URL } from './wallets.js'
 
@@ -29,6 +30,15 @@ async function guard(options: Partial<DidAuthConfig>): Promise<void> {
 }
 
 const silentLogger = { info: () => undefined, warn: () => undefined, error: () => undefined }
+
+async function verifyLocally(endedSessions: EndedSessionsOptions | undefined): Promise<void> {
+  const { accessTokenVerifier, requireToken } = await import('express-did-auth/verify')
+  const issuer = await didOfPrivateKey(SERVICE_KEY)
+  const guarded = requireToken(accessTokenVerifier({ issuer, audience: SERVICE_URL, endedSessions }))
+  app.get('/guarded', guarded, (_req, res) => {
+    res.json({ hello: 'world' })
+  })
+}
 
 const applications: Record<string, () => Promise<unknown>> = {
   bare: async () => undefined,
@@ -61,6 +71,11 @@ const applications: Record<string, () => Promise<unknown>> = {
       did.includes('silent') ? never : Promise.resolve(createDocument(did, did.includes('huge') ? 3_000 : 100))
     await guard({ signupBusinessLogic: () => undefined, resolver: { resolve }, logger: silentLogger })
   },
+  // Service whose list of ended sessions others read.
+  publisher: () => guard({ maxRequestsPerTimeSlot: Infinity, endedSessions: true }),
+  // Another service, which verifies tokens locally: without the list, and with the list at a URL.
+  verifier: () => verifyLocally(undefined),
+  'verifier-with-list': () => verifyLocally({ url: args[0] }),
   siwe: () => serveSiwe(app),
   // Bare routes of a relay with the minimum cost. They only drain their body or send a prepared buffer.
   relay: async () => {
