@@ -246,8 +246,10 @@ export interface LoginIdentity extends UserIdentity {
  *
  * Some errors count as failures instead: they are logged and answered 500. These are built-in errors such as TypeError,
  * and errors of the system (`errno`, `syscall`, `ECONNREFUSED`), of DNS, of Node (a `code` that begins with `ERR_`) and
- * of databases (a SQLSTATE). An error with a `code` of your own refuses. Look users up by `user.canonicalDid`; ban a
- * key by `user.address`.
+ * of databases (a SQLSTATE). Any `code` of five characters of `0-9A-Z` with at least one digit counts as a SQLSTATE. An
+ * error with another `code` of your own refuses.
+ *
+ * Look users up by `user.canonicalDid`; ban a key by `user.address`.
  */
 export type AuthenticationBusinessLogic = (did: string, user: LoginIdentity) => unknown
 /**

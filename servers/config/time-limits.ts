@@ -7,14 +7,17 @@ export const limitMilliseconds = {
   headers: 10_000,
   /** Receiving the headers and the body. */
   receive: 14_000,
-  /** Receiving a request of relay or vault. Content of 8 MiB at the minimum rate of 4 KiB/s takes 34 minutes. */
+  /** Receiving a request of relay or vault. */
   upload: 3_600_000,
+  /** Content of 8 MiB at the minimum rate of 4 KiB/s: 34 minutes. */
   slowestUpload: (8_388_608 / 4_096) * 1_000,
-  /** The time between two requests of a connection. Proxies and clients often reuse connections for 60 s. */
+  /** The time between two requests of a connection. */
   keepAlive: 65_000,
+  /** The time for which proxies and clients often reuse a connection. */
   clientReuse: 60_000,
-  /** The stop of a process. Many supervisors kill it after 10 s. */
+  /** The time after which many supervisors kill a process that stops. A drain comes before, and needs extra time. */
   supervisor: 10_000,
+  /** The stop of a process, which begins after the drain. */
   stopProcess: 9_500,
   stopServer: STOP_REQUESTS + STOP_WORK,
   stopRequests: STOP_REQUESTS,

@@ -54,7 +54,10 @@ const MIN_BYTES_PER_SECOND = 4_096
 const GRACE_MILLISECONDS = 5_000
 /** Maximum pause of a transfer that was faster than the minimum rate before. */
 const MAX_CREDIT_MILLISECONDS = 15_000
-/** Maximum pause of a download. Both systems buffer up to 10 MB, which a client at 100 kB/s reads in 100 s. */
+/**
+ * Maximum pause of a download. The operating systems of server and client together buffer up to 10 MB, which a
+ * client at 100 kB/s reads in 100 s.
+ */
 export const MAX_SENDING_CREDIT_MILLISECONDS = 120_000
 
 /**

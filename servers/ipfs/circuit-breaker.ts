@@ -32,13 +32,16 @@ export class CircuitBreaker {
     this.#maxCalls = options.maxCalls
   }
 
-  /** Maximum number of parallel calls: 0 during an outage, and 1 when the next attempt is due. */
+  /** Maximum number of parallel calls: 0 during an outage, and 1 when the next attempt is due or a caller may try. */
   get maxCalls(): number {
     return this.#maxCalls
   }
 
-  /** Whether a caller may start a call. During an outage a caller need not wait for the next attempt, but for 5 s. */
-  mayCall(): boolean {
+  /**
+   * Returns whether a caller may start a call. From 5 s after a failure, it allows a single call, even if the next
+   * attempt is due later.
+   */
+  tryAllowCall(): boolean {
     if (this.#maxCalls === 0 && performance.now() - this.#failedAt >= CALLER_WAIT_MILLISECONDS) this.#maxCalls = 1
     return this.#maxCalls > 0 && !this.#isStopped
   }

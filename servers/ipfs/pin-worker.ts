@@ -25,15 +25,15 @@ const POLL_MILLISECONDS = 10_000
 /** Duration of a lease. */
 const LEASE_SECONDS = limitMilliseconds.pinLease / 1_000
 const MAX_RETRY_SECONDS = 3_600
-/** Number of timeouts of a task that count as an outage. After more timeouts, the pin itself is the problem. */
-const MAX_OUTAGE_TIMEOUTS = 3
+/** Number of first attempts of a task whose timeout counts as an outage. Later, the pin itself is the problem. */
+const OUTAGE_ATTEMPTS = 3
 
 /**
  * Synchronizes the pins of the IPFS node with the ledger: immediately if the node is available, otherwise later, even
  * after a crash. A lease prevents other workers, in this process and in others, from taking the same task.
  *
- * A circuit breaker opens after a failure that concerns all calls. Callers then learn immediately that the pin is
- * pending.
+ * A circuit breaker opens after each failure of the node, the ledger or the store that does not concern one pin only.
+ * Callers then learn immediately that the pin is pending.
  */
 export class PinWorker {
   readonly #parts: PinWorkerParts
@@ -92,7 +92,7 @@ export class PinWorker {
   async #settle(cids: readonly string[]): Promise<boolean> {
     if (cids.length === 0) return true
     const deadlineAt = performance.now() + limitMilliseconds.pinWait
-    while (performance.now() < deadlineAt && this.#breaker.mayCall()) {
+    while (performance.now() < deadlineAt && this.#breaker.tryAllowCall()) {
       const outcomes = await Promise.all(cids.map((cid) => this.#enqueue(cid)))
       // Another write may have changed the desired state in the meantime.
       if (await this.#parts.ledger.areSettled(cids)) return true
@@ -182,7 +182,7 @@ export class PinWorker {
       await (bytes === undefined ? node.unpin(task.cid) : node.add(task.cid, bytes))
     } catch (error) {
       const code = getErrorCode(error)
-      const isPinTooLarge = code === 'ERR_IPFS_TIMEOUT' && task.attempts >= MAX_OUTAGE_TIMEOUTS
+      const isPinTooLarge = code === 'ERR_IPFS_TIMEOUT' && task.attempts >= OUTAGE_ATTEMPTS
       const concernsPin = code === 'ERR_IPFS_BAD_RESPONSE' || code === 'ERR_CONTENT_MISSING' || isPinTooLarge
       if (!concernsPin) this.#fail(error)
       // During an outage, a task is due again when the next attempt starts.

@@ -131,7 +131,9 @@ function logWarnings(
 }
 
 /**
- * Stops the servers at SIGTERM, at SIGINT, or when the npm that started the process has ended. Exits with code 0.
+ * Stops the servers at SIGTERM, at SIGINT, or when the npm that started the process has ended. Exits with code 0, or
+ * with code 1 if the stop does not end in time or a resource cannot be closed.
+ *
  * Further signals are ignored: at Ctrl-C the terminal sends one signal, and npm forwards another.
  *
  * @param drain - aborted at the signal, so that `/ready` answers 503; `drainSeconds` later the servers stop listening
@@ -144,7 +146,7 @@ function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number,
     drain.abort()
     if (drainSeconds > 0) await pause(drainSeconds * 1_000)
     setTimeout(() => {
-      log.error({ event: 'stopped-late' }, 'requests in flight did not end in time; exiting without them')
+      log.error({ event: 'stopped-late' }, 'the stop did not end in time; exiting now')
       process.exit(1)
     }, limitMilliseconds.stopProcess)
     const failures = await close()

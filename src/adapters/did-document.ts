@@ -3,7 +3,10 @@ import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
 import { decodeHex, decodeBase64url, encodeHex } from '../protocol/encoding.js'
 import { readField, isObject } from '../protocol/json.js'
 
-/** Limits of a DID document. Documents are untrusted, because anyone may be an issuer. */
+/**
+ * Limits of a DID document. A document with more is refused. Documents are untrusted: anyone may be an issuer, or log
+ * in with `didControl: 'document'`.
+ */
 const MAX_METHODS = 100
 const MAX_DOCUMENT_BYTES = 64 * 1024
 
@@ -36,7 +39,7 @@ export function parseResolution(
 ): { keys: readonly ListedKey[]; bytes: number } {
   const isDeactivated = readField(readField(result, 'didDocumentMetadata'), 'deactivated') === true
   // Some resolvers return no document for a deactivated DID.
-  if (isDeactivated) throw createUnprovedError('it is deactivated', KEYLESS)
+  if (isDeactivated) throw createRefusal('it is deactivated', KEYLESS)
   const error = readField(readField(result, 'didResolutionMetadata'), 'error')
   const document = readField(result, 'didDocument')
   if (error !== undefined || !isObject(document)) {
@@ -48,7 +51,7 @@ export function parseResolution(
   }
   const json = toBoundedJson(document)
   const keys = listKeys(did, JSON.parse(json) as Record<string, unknown>, purpose)
-  if (keys.length === 0) throw createUnprovedError('it has no key for this purpose', KEYLESS)
+  if (keys.length === 0) throw createRefusal('it has no key for this purpose', KEYLESS)
   return { keys, bytes: UTF_8.encode(json).length }
 }
 
@@ -57,7 +60,7 @@ function listKeys(did: string, document: Record<string, unknown>, purpose: KeyPu
   const methods = readList(document, 'verificationMethod').filter(isObject)
   const entries = readList(document, purpose)
   if (methods.length + entries.filter(isObject).length > MAX_METHODS)
-    throw createUnprovedError('it has more than 100 methods')
+    throw createRefusal('it has more than 100 methods')
   const readId = ({ id }: Record<string, unknown>): string | undefined =>
     typeof id === 'string' ? toAbsoluteKeyId(did, id) : undefined
   // The first of several methods with the same id is used.
@@ -95,13 +98,16 @@ function toBoundedJson(document: unknown): string {
   } catch {
     // The error below covers this case.
   }
-  throw createUnprovedError('its document has more than 64 KiB, or cannot be read')
+  throw createRefusal('its document has more than 64 KiB, or cannot be read')
 }
 
-/** Reason for refusing a DID whose document was read and contains no key. Only this refusal proves a lack of keys. */
+/**
+ * Reason for refusing a DID that is deactivated, or whose document was read and has no usable key. After any other
+ * refusal, it is unknown whether the DID has keys.
+ */
 export const KEYLESS: RefusalReason = { check: 'document', expected: 'a key for this purpose' }
 
-function createUnprovedError(why: string, reason?: RefusalReason): DidAuthError {
+function createRefusal(why: string, reason?: RefusalReason): DidAuthError {
   const cause = new Error(`the DID is not accepted: ${why}`)
   return new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause, ...(reason && { reason }) })
 }
@@ -239,6 +245,6 @@ function hasKeyShape(kind: IssuerKey['kind'], bytes: Uint8Array): boolean {
 
 function readText(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined
-  if (value.length > MAX_KEY_LENGTH) throw createUnprovedError('it has a key of more than 1 KiB')
+  if (value.length > MAX_KEY_LENGTH) throw createRefusal('it has a key of more than 1 KiB')
   return value
 }

@@ -40,8 +40,9 @@ export function isRefusal(error: unknown): error is DidAuthError {
 /**
  * Runs business logic, and returns the claims to add. A refusal is logged at info in one line; a failure is logged as a
  * warning with its stack.
- * @throws DidAuthError ERR_BUSINESS_LOGIC if it refuses by an error (with the error's message) or by exactly `false`;
- * ERR_BUSINESS_LOGIC_TIMEOUT after 10 s; ERR_INTERNAL for a failure; any DidAuthError that it throws
+ * @throws DidAuthError ERR_BUSINESS_LOGIC if it refuses by exactly `false`, or, unless refusals are `explicit`, by an
+ * error (with the error's message); ERR_BUSINESS_LOGIC_TIMEOUT after 10 s; ERR_INTERNAL for a failure; any DidAuthError
+ * that it throws
  * @throws TypeError unless the claims that it returns are a JSON object of at most 1 KiB
  */
 export async function runBusinessLogic(
@@ -60,7 +61,7 @@ async function callLogic(parts: LogicParts, logic: () => unknown, refusals: Refu
     if (result === false) throw new DidAuthError('ERR_BUSINESS_LOGIC', { reason: REASON })
     return result
   } catch (thrown) {
-    const error = toDidAuthError(thrown, refusals === 'explicit' || isFailure(parts, thrown))
+    const error = toDidAuthError(parts, thrown, refusals)
     const cause = describeCause(thrown)
     if (isRefusal(error)) {
       const fields = { event: 'business-logic-refused', code: error.code, text: toRefusalText(cause) }
@@ -72,9 +73,9 @@ async function callLogic(parts: LogicParts, logic: () => unknown, refusals: Refu
   }
 }
 
-function toDidAuthError(cause: unknown, isServiceFault: boolean): DidAuthError {
+function toDidAuthError(parts: LogicParts, cause: unknown, refusals: Refusals): DidAuthError {
   if (cause instanceof DidAuthError) return cause
-  if (isServiceFault) return new DidAuthError('ERR_INTERNAL', { cause })
+  if (refusals === 'explicit' || isFailure(parts, cause)) return new DidAuthError('ERR_INTERNAL', { cause })
   const message = toRefusalText(cause)
   return new DidAuthError('ERR_BUSINESS_LOGIC', { cause, reason: REASON, ...(message !== '' && { message }) })
 }

@@ -17,7 +17,7 @@ export const RESOURCE_TOKEN_SECONDS = 300
 /** Claims that a login sets and a session stores: the account, the kind of signer, and the address that signed. */
 const SESSION_CLAIMS = ['acct', 'amr', 'ctl']
 
-/** Claims of the protocol, which business logic cannot set. */
+/** Claims of the protocol, which business logic cannot set: `runBusinessLogic` drops them. */
 export const RESERVED_CLAIMS: ReadonlySet<string> = new Set([
   ...'iss aud sub exp nbf iat jti sid use vc vp type __proto__'.split(' '),
   ...SESSION_CLAIMS
@@ -39,7 +39,10 @@ export interface AccessTokenClaims {
   readonly [claim: string]: unknown
 }
 
-/** Creates the payload. Claims of business logic cannot override others. @see specification, "Access token" */
+/**
+ * Creates the payload. Claims of business logic cannot override those of the protocol.
+ * @see specification, "Access token"
+ */
 export function createAccessTokenPayload(
   claims: { iss: string; aud: string; sub: string; jti: string; sid: string },
   nowSeconds: number,

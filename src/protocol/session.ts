@@ -1,6 +1,6 @@
 import type { JsonObject } from './json.js'
 
-/** Maximum number of sessions per user. When another is added, the store deletes one. */
+/** Maximum number of sessions per user. Beyond it, a store deletes one: see `createSession` in `store-port.ts`. */
 export const MAX_SESSIONS_PER_DID = 50
 
 /** Number of replaced refresh tokens that a session stores, to detect their reuse. */
@@ -65,8 +65,8 @@ export interface PresentedRefreshToken {
  * - `repeated`: an earlier request replaced it by the same next token, which is still current; answer the same again.
  * - `unknown`: it is not a token of this session.
  * - `ended`: the session was logged out or revoked, or has expired.
- * - `replaced`: it was replaced within the grace period, as when two tabs race, or the request is a late duplicate;
- *   refuse it.
+ * - `replaced`: refuse it, in two cases. It was replaced within the grace period, as when two tabs race. Or the next
+ *   token of this request was replaced too: the request is a late duplicate.
  * - `reused`: it was replaced longer ago, so that two parties have it; revoke the session.
  */
 export type RefreshVerdict = 'rotate' | 'repeated' | 'unknown' | 'ended' | 'replaced' | 'reused'

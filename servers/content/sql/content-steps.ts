@@ -3,6 +3,7 @@ import type { ContentInfo } from '../content-store.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import { listCids, toFoundContent, type ContentRow, type FoundContent } from './rows.js'
 import { MAX_ROW_BYTES, UPLOAD_NEEDED } from './rows.js'
+
 /** Returns a condition: no entry and no file refers to the content of a row. */
 export const isUnused = (row: string): string => `NOT EXISTS (SELECT 1 FROM ~entries e WHERE e.cid = ${row}.cid)
   AND NOT EXISTS (SELECT 1 FROM ~files f WHERE f.cid = ${row}.cid)`
@@ -22,7 +23,7 @@ export function createHeldContentClause({ forReference }: ContentDialect): strin
 export interface ContentState {
   /** Row with `STATE_COLUMNS`. */
   readonly row: SqlRow
-  /** Whether the row of the content exists and is locked against deletion until the transaction ends. */
+  /** Whether a stored row of the content is locked until the transaction ends. With one writer always true. */
   readonly isHeld: boolean
   /** Whether this transaction has claimed the uploaded object, so that the object is no longer garbage. */
   readonly isUploadClaimed: boolean
@@ -92,6 +93,7 @@ export const contentStatements = createStatements('content', (dialect: ContentDi
         SELECT c.object, 'removed', $1, c.byte_count FROM ~contents c
         WHERE ${dialect.isLocked('c.cid', '$2')} AND c.object IS NOT NULL AND ${isUnused('c')}
       ON CONFLICT (object) DO NOTHING`,
+    // Large content is deleted only after `markObjects` has marked its object as garbage.
     drop: `DELETE FROM ~contents AS c WHERE ${dialect.isLocked('c.cid', '$1')} AND CASE WHEN c.object IS NULL
       THEN ${isUnused('c')} ELSE EXISTS (SELECT 1 FROM ~garbage g WHERE g.object = c.object) END`,
     addUnreferenced: `INSERT INTO ~unreferenced (cid, since) SELECT cid, $2 FROM ~contents WHERE ${isIn('cid', '$1')}
@@ -136,7 +138,12 @@ export async function requestUnpins(query: ContentQuery, cids: readonly string[]
   return listCids((await query(contentStatements.requestUnpins, [JSON.stringify(cids)])).rows)
 }
 
-/** Deletes unused contents and requests the removal of their pins. @returns deleted contents, and changed pins */
+/**
+ * Deletes unused contents and requests the removal of their pins.
+ *
+ * @param mayBeLarge - whether a content may have an object, which is then marked as garbage
+ * @returns number of deleted contents, and cids of changed pins
+ */
 export async function dropUnused(
   query: ContentQuery,
   cids: readonly string[],
@@ -172,7 +179,8 @@ export const discardUpload = verb(
 /**
  * Locks a cid as the first step, so that a takedown and transactions that write the content wait for each other.
  *
- * @returns with `shared`, whether the row of the content exists and is locked against deletion
+ * @returns with `shared`, whether the row of the content exists and is locked against deletion. With one writer always
+ *   true, because no other transaction can delete the row
  */
 export async function lock(query: ContentQuery, cid: string, mode: 'shared' | 'exclusive'): Promise<boolean> {
   return query.dialect.hasOneWriter || Number((await query(lockStatements[mode], [cid])).rows[0]?.held) === 1

@@ -8,6 +8,7 @@ import { createHeldContentClause, FROM_STATE, STATE_COLUMNS } from './content-st
 import { isEntry, NO_LIST, toContentInfo, toEntry, toList, toListState } from './rows.js'
 import type { ContentRow, Entry, ListedEntry, ListState } from './rows.js'
 import { UPLOAD_NEEDED, type UploadNeeded } from './rows.js'
+
 /** Write of an entry, with the new content in the form of a table row. */
 export interface EntryRequest extends Omit<EntryWrite, 'content'> {
   readonly content: ContentRow
@@ -52,7 +53,7 @@ export const entryStatements = createStatements('entry', (dialect: ContentDialec
   return {
     lockOwner: `SELECT id FROM ~owners WHERE did = $1 ${dialect.forUpdate}`,
     // Locks the cid, then the owner's row, which it creates if it is absent, and finally the row of the content.
-    lockBoth: `${hasOneWriter ? '' : createHeldContentClause(dialect)}
+    lockAll: `${hasOneWriter ? '' : createHeldContentClause(dialect)}
       INSERT INTO ~owners AS o (did, byte_count, entry_count, last_number)
         SELECT $2, 0, 0, (SELECT number FROM ~numbers WHERE name = 'reserved')
         ${hasOneWriter ? '' : `FROM ${lockContent('shared')}`} WHERE true
@@ -110,13 +111,13 @@ export const writeEntry = verb(
   async (query: ContentQuery, write: EntryRequest, nowSeconds: number): Promise<EntryChange | UploadNeeded> => {
     const { did, key, replaces, content: newContent } = write
     const { cid, byteCount, object } = newContent
-    const names = replaces === 'nothing' || replaces === 'all' ? [cid] : [replaces.cid, cid]
+    const cids = replaces === 'nothing' || replaces === 'all' ? [cid] : [replaces.cid, cid]
     const [owners, isUploadClaimed, { rows }] = await Promise.all([
-      query(entryStatements.lockBoth, [cid, did]),
+      query(entryStatements.lockAll, [cid, did]),
       object?.isUploaded === true && content.claimUpload(query, object.name),
       replaces === 'all'
         ? query(entryStatements.stateOfAll, [cid, did, key])
-        : query(entryStatements.stateOfNamed, [cid, did, key, JSON.stringify(names)])
+        : query(entryStatements.stateOfNamed, [cid, did, key, JSON.stringify(cids)])
     ])
     const [owner = {}, row = {}] = [owners.rows[0], rows[0]]
     const state = { row, isHeld: Number(owner.held) === 1, isUploadClaimed, nowSeconds }
@@ -152,6 +153,7 @@ export const removeEntries = verb(
     const { list, entries: removed } = toList(rows)
     assertPrecondition(removal, list)
     // If there is no owner but there are entries, the owner's first write was committed between the two statements.
+    // Nothing is removed then.
     if (owners.rows.length === 0 || removed.length === 0) return { etag: toEtag(list), changedPins: [] }
     const [changedList, changedPins] = await Promise.all([
       change(query, { id: Number(owners.rows[0]?.id), did, key, list }, removed, []),

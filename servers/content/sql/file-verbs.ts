@@ -7,6 +7,7 @@ import * as content from './content-steps.js'
 import { FROM_STATE, isUnused, STATE_COLUMNS } from './content-steps.js'
 import { toContentInfo, toFileState, type ContentRow } from './rows.js'
 import { UPLOAD_NEEDED } from './rows.js'
+
 /** A write of a file with its content as a row. Without `post`, it is not counted for a user, as for a copied file. */
 export interface FileRequest {
   readonly content: ContentRow

@@ -4,12 +4,23 @@ import { createStatements, type ContentDialect, type ContentQuery } from './cont
 import * as content from './content-steps.js'
 import * as entries from './entry-verbs.js'
 import { listCids, toEntry, toEntryPlace, toListState } from './rows.js'
+
 /** Rows in a batch. */
 const BATCH_ROWS = 100
 /** Age from which an unfinished upload is garbage. */
 const UPLOAD_SECONDS = limitMilliseconds.abandonedUpload / 1_000
 /** Maximum number of entries that one step of a takedown removes, so that it ends within the time limit of a verb. */
 const BATCH_ENTRIES = 1_000
+/** Minimum rate of a download in bytes per second, see `MinimumRate`. */
+const MIN_DOWNLOAD_RATE = 4_096
+/** Maximum number of bytes that a download sends for a byte of content, because JSON escapes some characters. */
+const MAX_ESCAPED = 6
+/**
+ * Maximum time in seconds that a download of an object needs in addition to its own bytes. At the minimum rate, the
+ * buffered start of a vault list (1 MiB) takes 256 s after the first 5 s; a later pause takes at most 120 s. The rest
+ * is a margin for the server's own reads and for clocks that differ.
+ */
+const DOWNLOAD_DELAY_SECONDS = 300
 
 /** Statements that delete unreferenced content, objects that no content uses, and content that is taken down. */
 export const garbageStatements = createStatements('garbage', (dialect: ContentDialect) => {
@@ -23,9 +34,10 @@ export const garbageStatements = createStatements('garbage', (dialect: ContentDi
     // Uploads that are marked as removed can no longer be claimed, so their objects may be deleted.
     abandon: `UPDATE ~garbage SET kind = 'removed' WHERE kind = 'upload'
       AND ${isFree('object', `SELECT object FROM ~garbage WHERE kind = 'upload' AND since <= $1`)}`,
-    // Downloads must reach 4 KiB/s after 5 s. So the slowest reader of a removed object has finished after this time.
+    // A deletion may break readers, so it waits until the slowest possible reader of a removed object has finished.
     find: `SELECT object, kind FROM ~garbage WHERE object > $1
-        AND (kind = 'takedown' OR (kind = 'removed' AND since + 5 + byte_count / 4096 <= $2))
+        AND (kind = 'takedown' OR (kind = 'removed'
+          AND since + ${DOWNLOAD_DELAY_SECONDS} + byte_count / ${MIN_DOWNLOAD_RATE} * ${MAX_ESCAPED} <= $2))
       ORDER BY object LIMIT ${BATCH_ROWS}`,
     forget: `DELETE FROM ~garbage WHERE ${isIn('object', '$1')}`,
     deny: `INSERT INTO ~denied (cid, reason, at) VALUES ($1, $2, $3)
@@ -147,9 +159,14 @@ export const probe = verb('write', async (query: ContentQuery) => {
   await query(garbageStatements.probe)
 })
 
-/** Finds objects to delete, in the order of their names. Several collectors may delete the same object. */
-export const findGarbage = verb('read', async (query: ContentQuery, after: string, readUntil: number) => {
-  const { rows } = await query(garbageStatements.find, [after, readUntil])
+/**
+ * Finds objects to delete, in the order of their names. Several collectors may delete the same object.
+ *
+ * @param readersEndSeconds - time at which the readers of a removed object must have finished; it is
+ *   `Number.MAX_SAFE_INTEGER` if deletions wait for no reader
+ */
+export const findGarbage = verb('read', async (query: ContentQuery, after: string, readersEndSeconds: number) => {
+  const { rows } = await query(garbageStatements.find, [after, readersEndSeconds])
   const items = rows.map(({ object, kind }) => ({ object: String(object), overwrite: kind === 'takedown' }))
   return { items, next: items.at(-1)?.object }
 })

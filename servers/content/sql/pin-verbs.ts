@@ -3,6 +3,7 @@ import { limitMilliseconds } from '../../config/time-limits.js'
 import type { ClaimRequest, PinTask } from '../content-store.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import { listCids, toTask } from './rows.js'
+
 /** Time after which a node has executed an earlier call, or never will. */
 const DOUBT_SECONDS = limitMilliseconds.pinDoubt / 1_000
 

@@ -92,11 +92,9 @@ export function createSqlContentStore(
     while (afterCid !== undefined) afterCid = await run(garbage.collectUnreferenced, afterCid, nowSeconds)
     const uploadsBefore = Math.min(nowSeconds, sweepClock.sweepSeconds(now()))
     if (Number.isFinite(uploadsBefore)) await run(garbage.abandonUploads, uploadsBefore)
-    // The largest time includes all garbage, for the case that no reader has to finish.
-    await deleteGarbage(
-      { run, objects },
-      objects.breaksReaders === true && !isFull ? nowSeconds : Number.MAX_SAFE_INTEGER
-    )
+    // Only a store whose deletions break running reads waits for readers, and not while it is full.
+    const waitsForReaders = objects.breaksReaders === true && !isFull
+    await deleteGarbage({ run, objects }, waitsForReaders ? nowSeconds : Number.MAX_SAFE_INTEGER)
     isFreshUntil = -Infinity
   }
 
@@ -180,13 +178,18 @@ export function createSqlContentStore(
   return { store, inspection, spool }
 }
 
-/** Deletes objects that are garbage. Continues after a failure. @throws the first failure at the end */
+/**
+ * Deletes objects that are garbage. Continues after a failure.
+ *
+ * @param readersEndSeconds - as in `findGarbage`
+ * @throws the first failure at the end
+ */
 async function deleteGarbage(
   { run, objects }: Pick<SqlContentEngine, 'run' | 'objects'>,
-  readUntil: number
+  readersEndSeconds: number
 ): Promise<void> {
   let failure: unknown
-  for await (const { items } of readPages('', (after: string) => run(garbage.findGarbage, after, readUntil))) {
+  for await (const { items } of readPages('', (after: string) => run(garbage.findGarbage, after, readersEndSeconds))) {
     const deleted: string[] = []
     for (const { object, overwrite } of items) {
       try {
@@ -210,7 +213,7 @@ interface InspectionParts extends Pick<SqlContentEngine, 'run' | 'objects' | 'da
   readonly writer: ReturnType<typeof createContentWriter>
 }
 
-/** Creates the actions of commands on a store. Each action runs several short inspect. */
+/** Creates the actions of commands on a store. Each action runs several short verbs. */
 function createInspection({ run, objects, nowSeconds, writer, databaseVerbs }: InspectionParts) {
   const reader: PageReader = { readPage: (name, after) => run(inspect.readPage, name, after) }
 

@@ -36,7 +36,7 @@ export interface PostgresPool {
 /** Time after which a connection is replaced, so that a failover or a new address is noticed. */
 const MAX_LIFETIME_SECONDS = 1_800
 
-/** @throws TypeError for an invalid URL, without repeating the URL; Error if pg is not installed */
+/** Opens a pool of pg. @throws TypeError for an invalid URL, without repeating the URL; Error if pg is not installed */
 export function openPool(
   url: string,
   { poolSize, ca, prepare, timeoutSeconds }: { poolSize: number; ca?: string; prepare: boolean; timeoutSeconds: number }
@@ -128,6 +128,7 @@ export class PooledConnections {
   }
 
   /**
+   * Lends a connection to a verb until its work ends.
    * @throws DidAuthError ERR_BUSY if too many verbs wait, or one waits too long; ERR_STORE if the deadline passes; as
    * `work`
    */
@@ -147,6 +148,7 @@ export class PooledConnections {
     return result
   }
 
+  /** Takes a connection of the current generation, and closes earlier ones that the pool lends. */
   async #take(deadlineAt: number): Promise<PostgresClient> {
     for (;;) {
       const client = await this.#connect(deadlineAt)
@@ -198,7 +200,10 @@ export class PooledConnections {
   }
 }
 
-/** @param deadlineAt - end of the time of a verb, in milliseconds by `performance.now` */
+/**
+ * Rejects if the time of a verb ends before its work. The work continues.
+ * @param deadlineAt - end of the time, in milliseconds by `performance.now`
+ */
 export function limitTime<T>(work: Promise<T>, deadlineAt: number): Promise<T> {
   return within(deadlineAt - performance.now(), work, createTimeoutError)
 }

@@ -178,6 +178,7 @@ export class PostgresDatabase {
       } catch (error) {
         // Too many verbs wait, there is no connection, or the time is over. Another attempt would not help.
         if (error instanceof DidAuthError) throw error
+        // A read-only server has changed nothing, and the next connection may lead to the new primary.
         const mayRepeat: boolean = !isRepeat && (isRepeatable() || getPostgresCode(error) === READ_ONLY)
         const isLost: boolean = isConnectionLost(error) && mayRepeat
         const isRetried = retries < MAX_RETRIES && (isLost || isConflict(error, repeatOn))

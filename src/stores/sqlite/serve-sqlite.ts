@@ -26,7 +26,8 @@ function findInode(file: string): number | undefined {
 /**
  * Opens the database of a thread. A reader's connection refuses to write.
  *
- * @returns `assertInPlace` throws if an open file was moved or deleted, because the next process would not see a write
+ * @returns `assertInPlace` throws if an open file was moved or deleted, because the write would go to a file that no
+ * later process opens
  * @throws Error with the code SQLITE_READONLY_DBMOVED if the file is not the one that the store has opened
  */
 export function openThreadDatabase({ file, engine, synchronous, inode, role }: ThreadDatabase): {
@@ -53,7 +54,10 @@ export interface ServedVerbs<D> {
   /** Verbs by the names that messages contain. */
   readonly verbs: ReadonlyMap<string, SqlVerb<D>>
   readonly dialect: D
-  /** Called in each transaction before its first verb. If it throws, all verbs of the group fail. */
+  /**
+   * Called in each transaction before its first verb. If it throws, all verbs of the group fail. Verbs that only read
+   * run without it, so they are not checked.
+   */
   readonly beforeGroup?: () => void
   /** Flag that the threads of a database share: 1 once one of them has found damage. Writes are then refused. */
   readonly damage?: Int32Array

@@ -35,7 +35,7 @@ const SWEEP_ROWS = 200
  * Acknowledged logins, refreshes and logouts survive a crash and a power failure. The file contains refresh tokens only
  * as hashes. A new file is readable only by its owner. Each process counts quotas in its memory. One thread writes, and
  * another one reads while it writes. Both end with `close()`. If the file is moved or deleted while the store is open,
- * verbs that write reject with the code SQLITE_READONLY_DBMOVED.
+ * verbs that write reject with the code SQLITE_READONLY_DBMOVED; verbs that only read are not checked.
  *
  * @param file - path, or `:memory:`. Do not open the file with another copy of SQLite in this process, such as
  *   better-sqlite3 next to Node's own: when it closes the file, it would release the store's locks

@@ -20,9 +20,9 @@ afterEach(() => {
 
 describe('CircuitBreaker', () => {
   it('allows all calls until a failure, and then none', () => {
-    expect([breaker.maxCalls, breaker.mayCall()]).toEqual([4, true])
+    expect([breaker.maxCalls, breaker.tryAllowCall()]).toEqual([4, true])
     breaker.open('down')
-    expect([breaker.maxCalls, breaker.mayCall()]).toEqual([0, false])
+    expect([breaker.maxCalls, breaker.tryAllowCall()]).toEqual([0, false])
   })
 
   it('allows a single call after 1, 2, 4, 8, 16, 32, 60 and 60 s', () => {
@@ -75,9 +75,9 @@ describe('CircuitBreaker', () => {
       if (attempt < 3) jest.advanceTimersToNextTimer()
     }
     jest.advanceTimersByTime(4_999)
-    expect(breaker.mayCall()).toBe(false)
+    expect(breaker.tryAllowCall()).toBe(false)
     jest.advanceTimersByTime(1)
-    expect([breaker.mayCall(), breaker.maxCalls]).toEqual([true, 1])
+    expect([breaker.tryAllowCall(), breaker.maxCalls]).toEqual([true, 1])
   })
 
   it('allows no call and makes no attempt after it was stopped', () => {
@@ -85,7 +85,7 @@ describe('CircuitBreaker', () => {
     breaker.stop()
     jest.advanceTimersByTime(60_000)
     breaker.open('again')
-    expect(breaker.mayCall()).toBe(false)
+    expect(breaker.tryAllowCall()).toBe(false)
     expect(events).toEqual(['down'])
   })
 })
