@@ -80,6 +80,9 @@ function findContradictions(options: CheckedOptions, hasRpcUrl: boolean): string
   if (options.resources.length > 0 !== options.resourceKeys.length > 0) {
     problems.push('resources, resourceKeys: received one without the other; give both, or neither')
   }
+  if (options.credentialStatus === 'check' && options.trustedIssuers === undefined) {
+    problems.push('credentialStatus: received "check" without trustedIssuers; give trustedIssuers, or "ignore"')
+  }
   // Express ignores letter case and a trailing slash when it compares paths.
   const routes = Object.values(listPaths(options)).filter((route) => route !== undefined)
   const paths = routes.map((route: string) => route.toLowerCase().replace(/(?<=.)\/$/, ''))
