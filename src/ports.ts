@@ -97,8 +97,8 @@ export interface CredentialVerifier {
 export interface CredentialStatus {
   /**
    * Asserts that the issuers of verified credentials have neither revoked nor suspended them.
-   * @throws DidAuthError ERR_CREDENTIAL_REVOKED; ERR_CREDENTIAL for a status of another form; ERR_CREDENTIAL_STATUS if a
-   * list cannot be read; ERR_TOO_MANY_REQUESTS, ERR_STORE
+   * @throws DidAuthError ERR_CREDENTIAL_REVOKED; ERR_CREDENTIAL for a status of another form; ERR_CREDENTIAL_STATUS if
+   * a list cannot be read; ERR_TOO_MANY_REQUESTS, ERR_STORE
    */
   assertActive(credentials: readonly VerifiedCredential[], client: CredentialClient, deadline: Deadline): Promise<void>
 }
