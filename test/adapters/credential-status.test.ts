@@ -19,7 +19,7 @@ import {
   signCredentialWithStatus,
   signStatusList,
   startStatusListIssuer
-} from '../support/servers/status-list-issuer.js'
+} from '../support/faults/status-list-issuer.js'
 
 const user = createNumberedWallet(1)
 const issuer = createNumberedWallet(6301)

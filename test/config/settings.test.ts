@@ -83,6 +83,7 @@ describe('the defaults of parseConfig', () => {
       networks: undefined,
       trustedOrigins: new Set(['https://service.example']),
       cookiePrefix: '',
+      credentialStatus: 'ignore',
       resources: [],
       resourceKeys: [],
       errorFormat: 'text',

@@ -7,7 +7,7 @@ import {
   signCredentialWithStatus,
   signStatusList,
   startStatusListIssuer
-} from '../support/servers/status-list-issuer.js'
+} from '../support/faults/status-list-issuer.js'
 import { testApp, type TestApp } from '../support/servers/test-app.js'
 
 const user = createNumberedWallet(1)

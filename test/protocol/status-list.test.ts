@@ -13,7 +13,7 @@ import {
   encodeBits,
   signStatusList,
   type ListChanges
-} from '../support/servers/status-list-issuer.js'
+} from '../support/faults/status-list-issuer.js'
 
 const issuer = createNumberedWallet(6201)
 const url = 'https://issuer.example/lists/1'
