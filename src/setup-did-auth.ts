@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createIssuerKeyCache, createDocumentControllers } from './adapters/cached-issuer-keys.js'
 import { createContractWallets } from './adapters/contract-wallets.js'
-import { createCredentialVerifier } from './adapters/credential-verifier.js'
+import { createCredentialStatus } from './adapters/credential-status.js'
+import { createCredentialVerifier, createIssuerSignatureCheck } from './adapters/credential-verifier.js'
 import { loadCurve } from './adapters/curve.js'
 import { createEthrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
 import { EventLoopScheduler } from './adapters/event-loop-scheduler.js'
@@ -214,6 +215,13 @@ async function loadParts(
   const ownKey = findLocalKey(serviceSigner)
   const serviceDid = settings.serviceDid ?? (ownKey && computeDid(curve, ownKey))
   if (serviceDid === undefined) throw new DidAuthError('ERR_CONFIG')
+  const isSigned = createIssuerSignatureCheck({
+    curve,
+    scheduler,
+    issuerKeys: createIssuerKeyCache(clock, resolver, 'assertionMethod'),
+    provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
+  })
+  const checksStatus = settings.credentialStatus === 'check'
   const serviceKey = createServiceKey({ curve, logger, onKeyChange }, serviceSigner, serviceDid)
   return {
     ...wiredParts,
@@ -225,13 +233,10 @@ async function loadParts(
     serviceKey,
     verifiedTokens,
     disclosureRequests: createSignatureCache(settings.challengeWindowSeconds),
-    credentialVerifier: createCredentialVerifier({
-      curve,
-      scheduler,
-      issuerKeys: createIssuerKeyCache(clock, resolver, 'assertionMethod'),
-      isTrustedIssuer,
-      provesByAddress: resolution.kind === 'ethr' && resolution.provesByAddress
-    }),
+    credentialVerifier: createCredentialVerifier({ isSigned, isTrustedIssuer }),
+    credentialStatus: checksStatus
+      ? createCredentialStatus({ clock, isSigned, serviceUrl: settings.serviceUrl })
+      : undefined,
     contractWallets: contracts && createContractWallets(logger, contracts),
     didControllers: didControl === 'document' ? createDocumentControllers(clock, curve, resolver) : undefined,
     resourceKeys: createResourceKeys(settings.resourceKeys),

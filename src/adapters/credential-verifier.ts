@@ -23,32 +23,30 @@ const P_256_PREFIXES: ReadonlyMap<number, string> = new Map([
 ])
 const ED25519_PREFIX = '302a300506032b6570032100'
 
-export interface CredentialVerifierParts {
+export interface IssuerSignatureParts {
   curve: Curve
   scheduler: Pick<Scheduler, 'yield'>
   issuerKeys: IssuerKeys
   /** Whether the address in a did:ethr proves the issuer, so that no node is called. */
   provesByAddress: boolean
+}
+
+/**
+ * Whether one of an issuer's keys signed a JWT. Each tried key is charged to the client, and yields to the event loop
+ * first.
+ * @throws DidAuthError ERR_CREDENTIAL_ISSUER, ERR_RESOLVER, ERR_BUSY, ERR_TOO_MANY_REQUESTS, ERR_STORE
+ */
+export type IsSignedByIssuer = (issuer: string, jwt: ParsedJwt, client: CredentialClient) => Promise<boolean>
+
+export interface CredentialVerifierParts {
+  isSigned: IsSignedByIssuer
   /** Check of each issuer before its DID is resolved. Absent: every issuer with a valid signature is accepted. */
   isTrustedIssuer?: ((issuerDid: string) => unknown) | undefined
 }
 
-/**
- * Verifies credentials up to the first invalid one: form, subject and dates, then whether the issuers are trusted, then
- * the signatures by the issuers' keys. Cheap steps come first, because a client chooses the issuers of its credentials.
- * Each tried key is charged to the client, and yields to the event loop first.
- */
-export function createCredentialVerifier(parts: CredentialVerifierParts): CredentialVerifier {
-  const { curve, scheduler, issuerKeys, provesByAddress, isTrustedIssuer } = parts
-
-  const assertTrusted = async (issuers: ReadonlySet<string>): Promise<void> => {
-    if (isTrustedIssuer === undefined) return
-    for (const issuer of issuers) {
-      if (await isTrustedIssuer(issuer)) continue
-      const cause = new Error('trustedIssuers does not accept the issuer of a credential')
-      throw new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause })
-    }
-  }
+/** Creates the check of signatures by issuers, for credentials and their status lists. */
+export function createIssuerSignatureCheck(parts: IssuerSignatureParts): IsSignedByIssuer {
+  const { curve, scheduler, issuerKeys, provesByAddress } = parts
 
   const loadKeys = async (issuer: string, client: CredentialClient): Promise<readonly ListedKey[]> => {
     if (!provesByAddress || !isEthrDid(issuer)) return issuerKeys.keysOf(issuer, client)
@@ -60,10 +58,10 @@ export function createCredentialVerifier(parts: CredentialVerifierParts): Creden
     }
   }
 
-  const isSigned = async ({ credential, parsed }: UnprovedCredential, client: CredentialClient): Promise<boolean> => {
+  return async (issuer, parsed, client) => {
     const { alg, kid } = parsed.header
-    const keyId = typeof kid === 'string' ? toAbsoluteKeyId(credential.issuer, kid) : undefined
-    const keys = await loadKeys(credential.issuer, client)
+    const keyId = typeof kid === 'string' ? toAbsoluteKeyId(issuer, kid) : undefined
+    const keys = await loadKeys(issuer, client)
     // The key that the header names is tried first.
     const usableKeys = keys
       .filter((key) => canSign(String(alg), key))
@@ -84,6 +82,21 @@ export function createCredentialVerifier(parts: CredentialVerifierParts): Creden
     }
     return false
   }
+}
+
+/**
+ * Verifies credentials up to the first invalid one: form, subject and dates, then whether the issuers are trusted, then
+ * the signatures by the issuers' keys. Cheap steps come first, because a client chooses the issuers of its credentials.
+ */
+export function createCredentialVerifier({ isSigned, isTrustedIssuer }: CredentialVerifierParts): CredentialVerifier {
+  const assertTrusted = async (issuers: ReadonlySet<string>): Promise<void> => {
+    if (isTrustedIssuer === undefined) return
+    for (const issuer of issuers) {
+      if (await isTrustedIssuer(issuer)) continue
+      const cause = new Error('trustedIssuers does not accept the issuer of a credential')
+      throw new DidAuthError('ERR_CREDENTIAL_ISSUER', { cause })
+    }
+  }
 
   return {
     async verify(jwts, { did, client }, nowSeconds, deadline = noDeadline) {
@@ -95,8 +108,8 @@ export function createCredentialVerifier(parts: CredentialVerifierParts): Creden
         createLateError('ERR_BUSINESS_LOGIC_TIMEOUT')
       )
       const assertSigned = async (): Promise<void> => {
-        for (const credential of unproved) {
-          if (!(await isSigned(credential, client))) throw new DidAuthError('ERR_CREDENTIAL')
+        for (const { credential, parsed } of unproved) {
+          if (!(await isSigned(credential.issuer, parsed, client))) throw new DidAuthError('ERR_CREDENTIAL')
         }
       }
       await deadline.within(VERIFICATION_SECONDS, assertSigned, createLateError('ERR_RESOLVER'))

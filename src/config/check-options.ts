@@ -83,6 +83,9 @@ function findContradictions(options: CheckedOptions, hasRpcUrl: boolean): string
   if (options.endedSessions && options.store !== undefined && options.store.listEndedSessions === undefined) {
     problems.push('endedSessions: received true with a store without listEndedSessions; give another store, or false')
   }
+  if (options.credentialStatus === 'check' && options.trustedIssuers === undefined) {
+    problems.push('credentialStatus: received "check" without trustedIssuers; give trustedIssuers, or "ignore"')
+  }
   // Express ignores letter case and a trailing slash when it compares paths.
   const routes = Object.values(listPaths(options)).filter((route) => route !== undefined)
   const paths = routes.map((route: string) => route.toLowerCase().replace(/(?<=.)\/$/, ''))

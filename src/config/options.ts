@@ -78,6 +78,11 @@ export interface DidAuthConfig {
   refreshBusinessLogic?: RefreshBusinessLogic | undefined
   /** Issuers whose credentials are accepted at sign up. They are checked before any DID is resolved. Default: any. */
   trustedIssuers?: readonly string[] | ((issuerDid: string) => unknown) | undefined
+  /**
+   * Whether a sign up refuses credentials that their issuer has revoked or suspended. `check` fetches the status lists
+   * that trusted issuers name, and needs `trustedIssuers`. Default `ignore`.
+   */
+  credentialStatus?: 'ignore' | 'check' | undefined
   /** Further texts accepted after `Login to `. Together with those of `serviceUrl`, at most 6. */
   loginDomains?: readonly string[] | undefined
   /** Accepted first lines of a message: `login`, `Login to <domain>` (default); `url`, `URL: <domain>` of rLogin. */
@@ -220,6 +225,7 @@ export const declarations = {
     holds: (value) => typeof value === 'function' || (Array.isArray(value) && value.every(isDid)),
     remedy: 'give an array of DIDs, or a function of a DID'
   },
+  credentialStatus: { ...rules.acceptValues('ignore', 'check'), default: 'ignore', isSetting: true },
   cookiePrefix: { ...rules.acceptValues('', '__Host-', '__Secure-'), default: '', isSetting: true },
   sessionPath: rules.path,
   sessionsPath: rules.path,

@@ -87,7 +87,9 @@ const PROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_CHALLENGE_EXPIRED',
   'ERR_CHALLENGE_USED',
   // The challenge is not consumed, so the same body can be sent again and costs the same work.
-  'ERR_DISCLOSURE_MISSING'
+  'ERR_DISCLOSURE_MISSING',
+  'ERR_CREDENTIAL_REVOKED',
+  'ERR_CREDENTIAL_STATUS'
 ])
 
 /** Charges a request to an authenticated user. Reads that a foreign page caused have a separate quota. */

@@ -45,13 +45,14 @@ export function usesDisclosure({ required, signupBusinessLogic }: Settings): boo
 /**
  * Signs a user up: verifies control of the DID, verifies the credentials, consumes the challenge, runs the business
  * logic, opens a session. Credentials are verified before the challenge is consumed, so that a user can send the same
- * signature again after an unavailable resolver (503).
- * @throws DidAuthError as `logIn`, any code of `CredentialVerifier`; ERR_DISCLOSURE_MISSING if requested data is absent
- * and there is no business logic to decide
+ * signature again after an unavailable resolver or status list (503). Their status is checked last, so that only proved
+ * issuers choose the addresses of lists.
+ * @throws DidAuthError as `logIn`, any code of `CredentialVerifier` and `CredentialStatus`; ERR_DISCLOSURE_MISSING if
+ * requested data is absent and there is no business logic to decide
  * @see specification, "Endpoints", note 3
  */
 export async function signUp(
-  parts: LoginParts & Pick<Parts, 'credentialVerifier'>,
+  parts: LoginParts & Pick<Parts, 'credentialVerifier' | 'credentialStatus'>,
   request: SignUpRequest
 ): Promise<Tokens> {
   const { settings, clock } = parts
@@ -66,9 +67,10 @@ export async function signUp(
       const credentials = await parts.credentialVerifier.verify(usedJwts, user, clock.nowSeconds(), parts.deadline)
       const missing = findMissing({ claims, credentials }, settings.required)
       const response: SelectiveDisclosureResponse = { issuer: did, subject: serviceDid, claims, credentials, missing }
-      if (logic !== undefined) return (user) => logic(response, user)
-      if (missing.credentials.length + missing.claims.length > 0) throw new DidAuthError('ERR_DISCLOSURE_MISSING')
-      return undefined
+      const isMissing = missing.credentials.length + missing.claims.length > 0
+      if (logic === undefined && isMissing) throw new DidAuthError('ERR_DISCLOSURE_MISSING')
+      await parts.credentialStatus?.assertActive(credentials, user.client, parts.deadline)
+      return logic && ((user) => logic(response, user))
     }
   })
 }

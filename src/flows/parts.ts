@@ -19,6 +19,8 @@ export interface Parts {
   verifiedTokens: RecentEntries<ports.AuthenticatedUser>
   disclosureRequests: ports.SignatureCache
   credentialVerifier: ports.CredentialVerifier
+  /** Undefined: the status of credentials is ignored. */
+  credentialStatus: ports.CredentialStatus | undefined
   /** Undefined: contracts cannot log in. */
   contractWallets: ports.ContractWallets | undefined
   /** Undefined: the address in a DID controls the DID. */
@@ -37,4 +39,4 @@ export interface Parts {
 }
 
 /** Parts of a login. */
-export type LoginParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests'>
+export type LoginParts = Omit<Parts, 'credentialVerifier' | 'credentialStatus' | 'disclosureRequests'>

@@ -102,11 +102,17 @@ function normalizeS(jwt: string, { header, signature, signingInput }: ParsedJwt)
   return `${signingInput}.${Buffer.from([...low, ...recovery]).toString('base64url')}`
 }
 
-// Other header fields could change the meaning of the signature (crit, b64) or the source of its key (jwk, jku).
-function isCredentialHeader(header: Record<string, unknown>): boolean {
+/**
+ * Whether a header has an accepted algorithm and `typ`. Other fields could change the meaning of the signature (`crit`,
+ * `b64`) or the source of its key (`jwk`, `jku`).
+ */
+export function isCredentialHeader(
+  header: Record<string, unknown>,
+  typs: readonly unknown[] = [undefined, 'JWT']
+): boolean {
   return (
     ALGORITHMS.has(header.alg) &&
-    (header.typ === undefined || header.typ === 'JWT') &&
+    typs.includes(header.typ) &&
     (header.kid === undefined || typeof header.kid === 'string') &&
     Object.keys(header).every((name) => name === 'alg' || name === 'typ' || name === 'kid')
   )
@@ -121,7 +127,8 @@ function parseSubject(subjects: unknown[], allowedDids: readonly string[]): stri
   return named[0] as string | undefined
 }
 
-function parseType(value: unknown): string[] {
+/** Parses `vc.type`. @throws DidAuthError ERR_CREDENTIAL */
+export function parseType(value: unknown): string[] {
   const type: unknown[] = Array.isArray(value) ? value : [value]
   if (!type.every((name) => typeof name === 'string') || !type.includes('VerifiableCredential')) {
     throw createRefusal('vc.type', 'texts with VerifiableCredential')
@@ -129,12 +136,16 @@ function parseType(value: unknown): string[] {
   return type
 }
 
-/** Checks the dates in JWT claims and in `vc` fields. @returns the earliest end; undefined if there is none */
-function assertDates(
+/**
+ * Checks the dates in JWT claims and in `vc` fields.
+ * @returns the earliest end; undefined if there is none
+ * @throws DidAuthError ERR_CREDENTIAL, ERR_CREDENTIAL_EXPIRED
+ */
+export function assertDates(
   payload: Record<string, unknown>,
   vc: Record<string, unknown>,
   nowSeconds: number,
-  toleranceSeconds: number
+  toleranceSeconds = NOT_BEFORE_TOLERANCE_SECONDS
 ): number | undefined {
   const { nbf, iat, exp } = payload
   // If `nbf` is absent, the credential starts at `iat`, as in did-jwt.
@@ -163,7 +174,8 @@ function parseIsoDate(value: unknown): number | undefined {
   return date
 }
 
-function createRefusal(check: string, expected: string): DidAuthError {
+/** Creates the error of a credential that fails a check. */
+export function createRefusal(check: string, expected: string): DidAuthError {
   return new DidAuthError('ERR_CREDENTIAL', { reason: { check, expected } })
 }
 

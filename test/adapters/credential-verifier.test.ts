@@ -1,10 +1,15 @@
 import { beforeAll, describe, expect, it } from '@jest/globals'
 import { SigningKey } from 'ethers'
-import { createCredentialVerifier, type CredentialVerifierParts } from '../../src/adapters/credential-verifier.js'
+import {
+  createCredentialVerifier,
+  createIssuerSignatureCheck,
+  type CredentialVerifierParts,
+  type IssuerSignatureParts
+} from '../../src/adapters/credential-verifier.js'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { type IssuerKey, parseIssuerKey } from '../../src/adapters/did-document.js'
 import { DidAuthError } from '../../src/errors.js'
-import type { Client, CredentialClient, Deadline } from '../../src/ports.js'
+import type { Client, CredentialClient, CredentialVerifier, Deadline } from '../../src/ports.js'
 import type { Curve } from '../../src/protocol/curve.js'
 import { within } from '../../src/time.js'
 import {
@@ -31,6 +36,11 @@ const forged = createCredentialJwt({ did: issuer.did, privateKey: createNumbered
 const SECP256K1_ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
 const network: Client = { network: '203.0.113.7', isGone: () => false }
 
+type Parts = IssuerSignatureParts & Pick<CredentialVerifierParts, 'isTrustedIssuer'>
+
+const createVerifier = (parts: Parts): CredentialVerifier =>
+  createCredentialVerifier({ isSigned: createIssuerSignatureCheck(parts), isTrustedIssuer: parts.isTrustedIssuer })
+
 interface Counted {
   verify(jwts: string[]): Promise<unknown>
   /** Requested schedulers, in order. */
@@ -46,7 +56,7 @@ interface Counted {
 /** Creates a verifier whose scheduler the test controls. */
 async function createCountedVerifier(
   keys: (did: string) => IssuerKey[],
-  options: Partial<CredentialVerifierParts> = {}
+  options: Partial<Parts> = {}
 ): Promise<Counted> {
   const curve = await loadCurve()
   const waiting: Counted['waiting'] = []
@@ -63,7 +73,7 @@ async function createCountedVerifier(
     recoveries += 1
     return curve.recover(...args)
   }
-  const verifier = createCredentialVerifier({
+  const verifier = createVerifier({
     curve: { ...curve, recover },
     scheduler: { yield: (client) => new Promise((admit) => waiting.push({ admit, client })) },
     issuerKeys: {
@@ -233,7 +243,7 @@ describe('createCredentialVerifier with isTrustedIssuer', () => {
     ['trustedIssuers', { isTrustedIssuer: () => new Promise(() => undefined) }, 'ERR_BUSINESS_LOGIC_TIMEOUT'],
     ['the issuers', { issuerKeys: { keysOf: () => new Promise<never>(() => undefined) } }, 'ERR_RESOLVER']
   ] as const)('names %s if they use up the time of a request', async (_name, options, code) => {
-    const verifier = createCredentialVerifier({
+    const verifier = createVerifier({
       curve: await loadCurve(),
       scheduler: { yield: () => Promise.resolve() },
       issuerKeys: { keysOf: async () => [] },

@@ -83,6 +83,7 @@ describe('the defaults of parseConfig', () => {
       networks: undefined,
       trustedOrigins: new Set(['https://service.example']),
       cookiePrefix: '',
+      credentialStatus: 'ignore',
       resources: [],
       resourceKeys: [],
       errorFormat: 'text',
@@ -144,6 +145,16 @@ describe('the settings of parseConfig', () => {
     expect(listProblemsWith({ resources: both.resources })).toEqual([problem])
     expect(listProblemsWith({ resourceKeys: both.resourceKeys, resources: [] })).toEqual([problem])
     expect(parseSettings({ resources: [], resourceKeys: [] }).paths.discovery).toBeUndefined()
+  })
+
+  it('require trustedIssuers to check the status of credentials', () => {
+    const trustedIssuers = ['did:web:issuer.example']
+    expect(parseSettings().credentialStatus).toBe('ignore')
+    expect(parseSettings({ credentialStatus: 'check', trustedIssuers }).credentialStatus).toBe('check')
+    expect(parseSettings({ credentialStatus: 'check', trustedIssuers: () => true }).credentialStatus).toBe('check')
+    expect(listProblemsWith({ credentialStatus: 'ignore' })).toEqual([])
+    const problem = 'credentialStatus: received "check" without trustedIssuers; give trustedIssuers, or "ignore"'
+    expect(listProblemsWith({ credentialStatus: 'check' })).toEqual([problem])
   })
 
   it("default the audience of resourceIssuer to the service's own URL", () => {
@@ -297,6 +308,8 @@ describe('parseConfig', () => {
     ['store', { ...memoryStore(), ping: undefined }, `${hidden('object')}an object with createS`],
     ['trustedIssuers', 'did:web:a', '"did:web:a"; give an array of DIDs, or a function of a DID'],
     ['trustedIssuers', ['issuer.example'], '["issuer.example"]; give an array of DIDs, or a function of a DID'],
+    ['credentialStatus', 'require', '"require"; give "ignore" or "check"'],
+    ['credentialStatus', true, 'true; give "ignore" or "check"'],
     ['cookiePrefix', '__host-', '"__host-"; give "__Host-" or "__Secure-"'],
     ['errorFormat', 'json', '"json"; give "text" or "problem"'],
     ['sessionsPath', '/sessions/:id', '"/sessions/:id"; give a path that starts with "/" and is not a pattern'],

@@ -119,6 +119,7 @@ export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Prom
         return parts.credentials
       }
     },
+    credentialStatus: undefined,
     contractWallets: undefined,
     didControllers: undefined,
     resourceKeys: createResourceKeys([]),

@@ -35,7 +35,13 @@ const unproved: DidAuthErrorCode[] = [
   'ERR_CHAIN',
   'ERR_RESOLVER'
 ]
-const outdated: DidAuthErrorCode[] = ['ERR_CHALLENGE_EXPIRED', 'ERR_CHALLENGE_USED', 'ERR_DISCLOSURE_MISSING']
+const outdated: DidAuthErrorCode[] = [
+  'ERR_CHALLENGE_EXPIRED',
+  'ERR_CHALLENGE_USED',
+  'ERR_DISCLOSURE_MISSING',
+  'ERR_CREDENTIAL_REVOKED',
+  'ERR_CREDENTIAL_STATUS'
+]
 const others = (Object.keys(errorTexts) as DidAuthErrorCode[]).filter(
   (code) => !unproved.includes(code) && !outdated.includes(code)
 )

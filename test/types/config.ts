@@ -78,6 +78,7 @@ export const all: Required<DidAuthConfig> = {
     return did === session.canonicalDid && { tokenClaims: { createdAtSeconds, address } }
   },
   trustedIssuers: async (issuerDid: string) => issuerDid === 'did:web:issuer.example',
+  credentialStatus: 'check',
   cookiePrefix: '__Host-',
   errorFormat: 'problem',
   sessionPath: '/session',
