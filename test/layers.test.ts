@@ -50,7 +50,8 @@ const LAYERS: readonly Layer[] = [
   // Adapters that run anywhere: they use no module of Node and load nothing.
   {
     name: 'pure-adapters',
-    files: /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-document|in-flight-requests|named-keys)\.ts$/,
+    files:
+      /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-document|ended-session-reader|fetch-bounded|in-flight-requests|named-keys)\.ts$/,
     uses: ['errors', 'protocol', 'ports', HELPERS],
     packages: /^@noble\//
   },

@@ -1,10 +1,11 @@
+import type { Settings } from '../config/settings.js'
+import type { Clock, Curve, Deadline, ServiceKey, Store } from '../ports.js'
 import {
   computeSessionTag,
   ENDED_LIST_SECONDS,
   ENDED_LIST_TYPE,
   MAX_ENDED_PER_LIST
 } from '../protocol/ended-sessions.js'
-import type { Parts } from './parts.js'
 
 /** Age from which an unchanged list is signed again, in seconds. It is below the validity of a list. */
 const RENEWAL_SECONDS = 20
@@ -15,7 +16,15 @@ const MIN_CLOCK_DIFFERENCE_SECONDS = 10
 /** Step in which lists begin, in seconds, and the maximum number of steps: so there are few different lists. */
 const [MIN_STEP_SECONDS, MAX_STEPS] = [60, 30]
 
-type PublishParts = Pick<Parts, 'settings' | 'clock' | 'curve' | 'store' | 'serviceKey' | 'deadline'>
+/** Dependencies of a list. */
+interface PublishParts {
+  settings: Settings & { readonly serviceDid: string }
+  clock: Clock
+  curve: Curve
+  store: Store
+  serviceKey: ServiceKey
+  deadline: Deadline
+}
 
 /** A signed list of ended sessions. */
 export interface PublishedList {
