@@ -157,6 +157,25 @@ describe('the settings of parseConfig', () => {
     expect(listProblemsWith({ credentialStatus: 'check' })).toEqual([problem])
   })
 
+  it('list ended sessions for the longest life of a token and 60 s, and turn discovery on', () => {
+    const listed = (options: object = {}) => parseSettings({ endedSessions: true, ...options })
+    expect(listed().listedSeconds).toBe(660)
+    expect(listed({ accessTokenExpirationTimeInSeconds: 100 }).listedSeconds).toBe(360)
+    expect(listed().paths).toMatchObject({
+      endedSessions: '/.well-known/ended-sessions',
+      discovery: '/.well-known/did-auth.json'
+    })
+    expect(parseSettings().listedSeconds).toBeUndefined()
+  })
+
+  it('require a store with listEndedSessions for endedSessions', () => {
+    const { listEndedSessions: _list, ...store } = memoryStore()
+    expect(listProblemsWith({ store })).toEqual([])
+    expect(listProblemsWith({ store, endedSessions: true })).toEqual([
+      'endedSessions: received true with a store without listEndedSessions; give another store, or false'
+    ])
+  })
+
   it("default the audience of resourceIssuer to the service's own URL", () => {
     const issuer = 'https://auth.example'
     const readAudience = (options: object) =>
@@ -351,13 +370,21 @@ describe('parseConfig', () => {
     [
       'resourceIssuer',
       'https://auth.example',
-      '"https://auth.example"; give { issuer, audience?, keys? }, the issuer as a URL'
+      '"https://auth.example"; give { issuer, audience?, keys?, endedSessions? }, the issuer as a URL'
     ],
     ['resourceIssuer', { issuer: 'http://auth.example' }, `${hidden('object')}{ issuer`],
     ['resourceIssuer', { issuer: 'https://auth.example', audience: '' }, `${hidden('object')}{ issuer`],
     ['resourceIssuer', { issuer: 'https://auth.example', keys: [] }, `${hidden('object')}{ issuer`],
     ['resourceIssuer', { issuer: 'https://auth.example', keys: [{ kty: 'RSA' }] }, `${hidden('object')}{ issuer`],
+    ...[{ pollSeconds: 0 }, { url: 'http://auth.example/list' }, { serviceDid: 'did:web:auth.example' }, 2].map(
+      (endedSessions): [string, unknown, string] => [
+        'resourceIssuer',
+        { issuer: 'https://auth.example', endedSessions },
+        `${hidden('object')}{ issuer`
+      ]
+    ),
     ['discovery', 'yes', '"yes"; give true or false'],
+    ['endedSessions', { url: '/list' }, `${hidden('object')}true or false`],
     ['trustedOrigins', ['https://app.example/'], '["https://app.example/"]; give an array of origins'],
     ['resolver', () => undefined, `${hidden('function')}an object with resolve`],
     ['logger', { info: () => undefined }, `${hidden('object')}an object with info, warn, error`],

@@ -89,7 +89,11 @@ export const all: Required<DidAuthConfig> = {
     generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })
   ],
   resourceTokenPath: '/resource-token',
-  resourceIssuer: { issuer: 'https://auth.example', audience: 'https://orders.example' },
+  resourceIssuer: {
+    issuer: 'https://auth.example',
+    audience: 'https://orders.example',
+    endedSessions: { pollSeconds: 2, maxStaleSeconds: 30, whenStale: 'refuse', serviceDid: 'did:ethr:rsk:0x00' }
+  },
   discovery: true,
   endedSessions: true,
   onSecurityEvent: (event: SecurityEvent) => {

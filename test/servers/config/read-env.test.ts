@@ -34,6 +34,8 @@ describe('readEnv', () => {
       LOG_LEVEL: 'info',
       MAX_CONNECTIONS: 4_096,
       DRAIN_SECONDS: 0,
+      ENDED_SESSIONS: true,
+      ENDED_SESSIONS_WHEN_STALE: 'accept',
       METRICS_HOST: '127.0.0.1',
       PAGE: true,
       RESOURCES: [],
@@ -97,6 +99,8 @@ describe('readEnv', () => {
     ],
     ['RESOURCES', 'https://a.example, http://localhost:3002', ['https://a.example', 'http://localhost:3002']],
     ['RESOURCE_KEY', `${'ab'.repeat(32)}, ${'cd'.repeat(32)}`, ['ab'.repeat(32), 'cd'.repeat(32)]],
+    ['ENDED_SESSIONS', 'false', false],
+    ['ENDED_SESSIONS_WHEN_STALE', 'refuse'],
     ['TRUSTED_ISSUER', 'https://auth.example'],
     ['COOKIE_PREFIX', '__Host-'],
     ['ABSOLUTE_SESSION_DURATION_IN_HOURS', '720.5', 720.5],
@@ -147,6 +151,7 @@ describe('readEnv', () => {
     ['NETWORK_NAME', 'mainnet', '"mainnet"; give ethereum for the main network of Ethereum'],
     ['NETWORKS', 'rsk,Mainnet', '"rsk,Mainnet"; give ethereum for the main network of Ethereum'],
     ['RESOURCE_KEY', 'ab'.repeat(31), '(not shown); give private keys of P-256, 64 hex digits each'],
+    ['ENDED_SESSIONS_WHEN_STALE', 'ignore', '"ignore"; give accept or refuse'],
     ['TRUSTED_ISSUER', 'auth.example', '"auth.example"; give the SERVICE_URL of an auth server, https or on'],
     ...['0.0.0.0/0', '::/0', 'yes', '-1', '10.0.0.0/33', '10.0.0.0/8/8', '::1/129', 'proxy.example', '10.0.0'].map(
       (value) => ['TRUST_PROXY', value] as const

@@ -114,6 +114,10 @@ describe('recorded exchanges', () => {
     for (const path of ['/session', '/sessions', '/health', '/ready'])
       await recordingFetch(`${url.origin}${path}`, { headers })
     await recordingFetch(`${url.origin}/sessions/AAAA`, { method: 'DELETE', headers })
+    const list = `${url.origin}/.well-known/ended-sessions`
+    const { headers: answered } = await recordingFetch(list)
+    await recordingFetch(list, { headers: { 'If-None-Match': answered.get('etag')! } })
+    await recordingFetch(`${list}?after=soon`, { headers })
     expect(exchanges.length).toBeGreaterThan(15)
     expect(findContradictions(documents.auth, exchanges)).toEqual([])
   })
