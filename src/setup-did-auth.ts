@@ -234,9 +234,7 @@ async function loadParts(
     verifiedTokens,
     disclosureRequests: createSignatureCache(settings.challengeWindowSeconds),
     credentialVerifier: createCredentialVerifier({ isSigned, isTrustedIssuer }),
-    credentialStatus: checksStatus
-      ? createCredentialStatus({ clock, isSigned, serviceUrl: settings.serviceUrl })
-      : undefined,
+    credentialStatus: checksStatus ? createCredentialStatus(clock, isSigned, settings.serviceUrl) : undefined,
     contractWallets: contracts && createContractWallets(logger, contracts),
     didControllers: didControl === 'document' ? createDocumentControllers(clock, curve, resolver) : undefined,
     resourceKeys: createResourceKeys(settings.resourceKeys),

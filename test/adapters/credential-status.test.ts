@@ -49,7 +49,7 @@ function createStatus(serviceUrl = 'http://localhost:3000') {
     issuerKeys: { keysOf: async () => [] },
     provesByAddress: true
   })
-  const status = createCredentialStatus({ clock, isSigned, serviceUrl })
+  const status = createCredentialStatus(clock, isSigned, serviceUrl)
   const check = (statuses: unknown[], deadline: Deadline = noDeadline, by = issuer): Promise<unknown> =>
     catchCode(
       status.assertActive(
