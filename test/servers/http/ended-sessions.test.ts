@@ -236,9 +236,9 @@ describe('relay and vault with TRUSTED_ISSUER', () => {
     await send(0)
     // The keys of the issuer need its discovery document, too.
     expect(countAsked(issuer, DISCOVERY)).toBe(2)
-    for (const seconds of [2, 2, 295, 300]) await send(seconds)
+    for (const seconds of [2, 2, 295, 298]) await send(seconds)
     expect(countAsked(issuer, DISCOVERY)).toBe(2)
-    await send(1)
+    await send(3)
     await until(() => countAsked(issuer, DISCOVERY) === 4)
     expect(countAsked(issuer, LIST)).toBe(0)
     expect(listWarnings(relay)).toHaveLength(1)
