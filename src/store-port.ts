@@ -16,7 +16,7 @@ export interface NewSession {
   tokenClaims: JsonObject | undefined
   nowSeconds: number
   expiresAtSeconds: number
-  /** {@link EndRecord} of the sessions that the store deletes to make room, if they are active. */
+  /** Time until which the active sessions are listed that the store deletes to make room. */
   listUntilSeconds?: EndRecord
 }
 
@@ -27,7 +27,7 @@ export interface Rotation extends PresentedRefreshToken {
   /** Claims that replace those of the session. */
   tokenClaims: JsonObject | undefined
   nextExpiresAtSeconds: number
-  /** {@link EndRecord} of the session, if the rotation revokes it. */
+  /** Time until which the session is listed, if the rotation revokes it. */
   listUntilSeconds?: EndRecord
 }
 
@@ -39,6 +39,7 @@ export type EndRecord = number | undefined
 
 /** Record of a session that was logged out, revoked, or deleted while it was active. */
 export interface EndedSession {
+  /** Id of the session, `sid` of its tokens. */
   sessionId: string
   /** Time of the caller that ended the session. */
   endedAtSeconds: number
