@@ -17,6 +17,14 @@ const read = (file) => readFileSync(toPath(file), 'utf8')
 const formatCode = (text) => `\`${text}\``
 const formatValue = (value) => formatCode(typeof value === 'string' ? value : JSON.stringify(value))
 
+/** Joins the lines of a type as prettier would write it in one line. */
+const joinLines = (type) =>
+  type
+    .replaceAll(/\s*\n\s*(?=[|}])/g, ' ')
+    .replaceAll(/(?<=\{)\s*\n\s*/g, ' ')
+    .replaceAll(/\s*\n\s*/g, '; ')
+    .replace(/^\| /, '')
+
 /** Lists the options with their types, required options first. */
 function listOptions() {
   const source = ts.createSourceFile('options.ts', read('src/config/options.ts'), ts.ScriptTarget.ES2023)
@@ -24,7 +32,7 @@ function listOptions() {
   const rows = config.members.map((member) => {
     const name = member.name.getText(source)
     const isRequired = member.questionToken === undefined
-    const type = member.type.getText(source).replace(/ \| undefined$/, '')
+    const type = joinLines(member.type.getText(source)).replace(/ \| undefined$/, '')
     // The document describes a conditional or empty default in words.
     const defaultValue = isRequired ? '' : Object.hasOwn(defaults, name) ? formatValue(defaults[name]) : undefined
     return [formatCode(name), formatCode(type.replaceAll('|', '\\|')), isRequired ? 'yes' : 'no', defaultValue]
