@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { defaultPaths, type DidAuthConfig, type SiweOptions } from 'express-did-auth'
-import { networkOfDid } from 'express-did-auth/protocol'
+import { isEthrDid, networkOfDid } from 'express-did-auth/protocol'
 import { fetchIssuerKeys, isSecureUrl } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import type { ServerAppParts } from './create-app.js'
@@ -110,9 +110,13 @@ export function findTrustedIssuer({
   if (issuer === undefined) return undefined
   const whenStale = env.ENDED_SESSIONS_WHEN_STALE
   if (issuer !== localAuthUrl || keys.length === 0) return { issuer, endedSessions: { whenStale } }
-  const url = `${listenUrls?.get('auth') ?? localAuthUrl}/.well-known/ended-sessions`
   const { serviceDid } = identity
-  return { issuer, keys, endedSessions: env.ENDED_SESSIONS && { url, serviceDid, whenStale } }
+  // The reader knows keys of DIDs with an address only.
+  if (!env.ENDED_SESSIONS || !isEthrDid(serviceDid)) return { issuer, keys }
+  // A server that listens on all addresses is reached on loopback. At any other address, its public name is used.
+  const listenUrl = listenUrls?.get('auth')?.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+  const url = `${isSecureUrl(listenUrl) ? listenUrl : issuer.replace(/\/$/, '')}/.well-known/ended-sessions`
+  return { issuer, keys, endedSessions: { url, serviceDid, whenStale } }
 }
 
 /** Returns the dependency on a trusted issuer, if its keys have to be fetched. */

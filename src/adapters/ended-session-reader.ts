@@ -61,7 +61,7 @@ export class EndedSessionReader {
   #freshAtSeconds = -Infinity
   #polledAtSeconds = -Infinity
   #poll: Promise<void> | undefined
-  #hasPolled = false
+  #hasWaited = false
   #hasWarned = false
 
   constructor(parts: EndedSessionReaderParts, options: EndedSessionsOptions = {}) {
@@ -86,11 +86,12 @@ export class EndedSessionReader {
     this.#assertNotListed(sessionId)
     if (!this.#isStale(now)) return undefined
     // With `accept`, only the first list is worth a wait: an outage of the publisher must not delay every request.
-    return this.#assertAfter(this.#hasPolled && this.#whenStale === 'accept' ? undefined : poll, sessionId)
+    return this.#assertAfter(this.#hasWaited && this.#whenStale === 'accept' ? undefined : poll, sessionId)
   }
 
   async #assertAfter(poll: Promise<void> | undefined, sessionId: string): Promise<void> {
     await waitAtMost(LIMIT_MILLISECONDS, poll)
+    this.#hasWaited = true
     const isStale = this.#isStale(this.#parts.clock.nowSeconds())
     if (isStale && this.#whenStale === 'refuse') throw new DidAuthError('ERR_ENDED_SESSIONS', { retryAfterSeconds: 2 })
     if (isStale) this.#warnOnce('the list of ended sessions is unavailable: logged out sessions are accepted')
@@ -121,7 +122,6 @@ export class EndedSessionReader {
         this.#warnOnce('the list of ended sessions could not be fetched', describeFetchError(error))
       })
       .finally(() => {
-        this.#hasPolled = true
         if (this.#poll === poll) this.#poll = undefined
       })
     return (this.#poll = poll)

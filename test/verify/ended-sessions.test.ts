@@ -65,8 +65,11 @@ afterEach(() => {
 async function poll(verify: Verifier, token: string, seconds: number): Promise<void> {
   site.clock.seconds += seconds
   const count = site.statuses.length
-  await catchCode(verify(token))
-  await until(() => site.statuses.length > count)
+  // A request starts no poll while the previous one is not complete.
+  await until(async () => {
+    await catchCode(verify(token))
+    return site.statuses.length > count
+  })
 }
 
 const sign = es256k(serviceWallet.privateKey)

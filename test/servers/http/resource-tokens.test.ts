@@ -125,8 +125,9 @@ describe('servers in one process', () => {
     const sharedIssuer = { issuer: 'http://localhost:3000', keys: resources.resourceKeys }
     expect(findTrustedIssuer(createParts(allUrls))).toEqual(sharedIssuer)
     expect(findTrustedIssuer(createParts(allUrls, { TRUSTED_ISSUER: 'http://localhost:3000' }))).toEqual(sharedIssuer)
-    const otherIssuer = { issuer: 'https://b.example' }
-    expect(findTrustedIssuer(createParts(allUrls, { TRUSTED_ISSUER: otherIssuer.issuer }))).toEqual(otherIssuer)
+    const env = { TRUSTED_ISSUER: 'https://b.example', ENDED_SESSIONS_WHEN_STALE: 'refuse' }
+    const otherIssuer = { issuer: 'https://b.example', endedSessions: { whenStale: 'refuse' } }
+    expect(findTrustedIssuer(createParts(allUrls, env))).toEqual(otherIssuer)
   })
 
   it('verify tokens with the keys of auth in memory, also if its public name does not resolve', async () => {

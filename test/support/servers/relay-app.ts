@@ -26,6 +26,7 @@ export interface TestRelayOptions {
   node?: IpfsNode
   clock?: TestClock
   serviceUrls?: ReadonlyMap<ServerName, string>
+  listenUrls?: ReadonlyMap<ServerName, string>
   identity?: Partial<Identity>
   challengeSecret?: string
   previousServiceDids?: readonly string[]
@@ -77,12 +78,13 @@ export async function startTestRelay(
       ...options.identity
     }
     const dependencies = createDependencies(env, {}, { durable: store, contents })
-    const { serviceUrls } = options
+    const { serviceUrls, listenUrls } = options
     const shell = {
       env,
       identity,
       serviceUrl,
       serviceUrls,
+      listenUrls,
       log: createServerLog(env, false, destination),
       store,
       dependencies

@@ -37,6 +37,7 @@ export interface VaultTestParts {
   /** Open storage. Default: SQLite in a new folder. */
   contents?: OpenContentStore
   serviceUrls?: ReadonlyMap<ServerName, string>
+  listenUrls?: ReadonlyMap<ServerName, string>
   identity?: Partial<Identity>
   /** Folder that this vault shares with another one. Default: a new folder. */
   folder?: string
@@ -68,6 +69,7 @@ export async function testVault(env: Record<string, string> = {}, parts: VaultTe
     },
     serviceUrl,
     serviceUrls: parts.serviceUrls,
+    listenUrls: parts.listenUrls,
     store,
     dependencies: createDependencies(serverEnv, {}, { durable: store, contents: opened.store }),
     contents: opened.store,
