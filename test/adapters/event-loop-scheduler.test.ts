@@ -84,6 +84,13 @@ describe('EventLoopScheduler', () => {
     expect(given).toEqual(['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'b3'])
   })
 
+  it('runs a background task first in the eighth round, so that waiting logins never starve it', async () => {
+    yieldMany(20)
+    yieldMany(1, { network: 'b', priority: 'background' })
+    for (let round = 0; round < 8; round += 1) await nextRound()
+    expect(given.slice(14)).toEqual(['a15', 'a16', 'b1', 'a17'])
+  })
+
   it('refuses with ERR_BUSY and retry after 1 s if 1,000 tasks of the same network wait', async () => {
     yieldMany(1_002)
     await expect(scheduler.yield(createClient('a'))).rejects.toEqual(refusal('ERR_BUSY'))

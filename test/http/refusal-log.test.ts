@@ -211,6 +211,7 @@ describe('onSecurityEvent', () => {
   it('reports a refresh token that was used twice', async () => {
     const { refresh, events, clock, sessionId } = await watchedApp()
     await refresh().expect(200)
+    events.length = 0
     clock.seconds += 11
     await refresh().expect(401)
     await refresh().expect(401)
@@ -286,14 +287,19 @@ describe('onSecurityEvent', () => {
     await me(accessToken).expect(401, 'Invalid access token')
   })
 
-  it('does not report refreshes, logouts, guarded requests and invalid tokens', async () => {
-    const { me, refresh, logOut, accessToken, events } = await watchedApp()
+  it('reports each refresh and logout once, and no guarded request or invalid token', async () => {
+    const { me, refresh, logOut, accessToken, events, sessionId } = await watchedApp()
     await me(accessToken).expect(200)
     await me('a.b.c').expect(401)
     await refresh().expect(200)
     await refresh().expect(401)
     await logOut(accessToken).expect(200)
-    expect(events).toEqual([])
+    await logOut(accessToken).expect(200)
+    const session = { did, sessionId, atSeconds: START_SECONDS }
+    expect(events).toEqual([
+      { type: 'refresh', ...session },
+      { type: 'logout', ...session }
+    ])
   })
 
   const fail = createThrowing(new Error('listener down'))

@@ -66,6 +66,13 @@ describe('verifyApproval', () => {
     ['a DID of another method', { ...approved(), did: 'did:web:example.org' }, 'ERR_DID_UNSUPPORTED']
   ] as const)('refuses %s', (_what, proof, code) => expect(() => verifyApproval(curve, proof)).toThrow(refusal(code)))
 
+  it('refuses a message that names another account than its signer', () => {
+    const fields = { statement: readStatement('Send 5 (all)', '/transfer'), requestId: computeHash(rawBody) }
+    const message = createSiweText(createAccount(2), 'ab'.repeat(32), fields)
+    const proof = { ...approved(), message, signature: personalSign(message) }
+    expect(() => verifyApproval(curve, proof)).toThrow(refusal('ERR_APPROVAL'))
+  })
+
   it('refuses an approval as a login proof', () =>
     expect(() => verifyLoginProof(curve, approved())).toThrow(refusal('ERR_MESSAGE')))
 })

@@ -71,7 +71,7 @@ describe('the auth server', () => {
     ['publishes no list with ENDED_SESSIONS=false', { ENDED_SESSIONS: 'false' }, {}, false],
     ['publishes no list with a store that has none', {}, { listEndedSessions: undefined }, false]
   ])('%s', async (_name, env, changes, isPublished) => {
-    const store = Object.assign(memoryStore(), changes) as Store
+    const store: Store = Object.assign(memoryStore(), changes)
     const { listener, ready } = await testAuthServer(env, { store })
     await ready
     const discovered = (await request(listener).get(DISCOVERY)).body as Record<string, unknown>
@@ -205,7 +205,7 @@ describe('relay and vault with TRUSTED_ISSUER', () => {
     expect(listWarnings(relay)).toHaveLength(1)
   })
 
-  it('answer 503 while the list is unavailable with ENDED_SESSIONS_WHEN_STALE=refuse, and then accept again', async () => {
+  it('answer 503 with ENDED_SESSIONS_WHEN_STALE=refuse until the list is available again', async () => {
     const issuer = await startIssuer(resources)
     const { clock } = issuer
     const env = { TRUSTED_ISSUER: issuer.url, ENDED_SESSIONS_WHEN_STALE: 'refuse', ERROR_FORMAT: 'problem' }
