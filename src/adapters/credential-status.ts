@@ -39,7 +39,7 @@ export function createCredentialStatus(clock: Clock, isSigned: IsSignedByIssuer,
   }
 
   const loadList = async (entry: StatusEntry, client: CredentialClient): Promise<CachedList> => {
-    const key = [entry.type, entry.issuer, entry.url].join(' ')
+    const key = createListKey(entry)
     const nowSeconds = clock.nowSeconds()
     const cached = cache.get(key, nowSeconds)?.value
     if (cached !== undefined && nowSeconds < cached.freshUntilSeconds) return cached
@@ -58,12 +58,23 @@ export function createCredentialStatus(clock: Clock, isSigned: IsSignedByIssuer,
   return {
     async assertActive(credentials, client, deadline) {
       const late = (): Error => new DidAuthError('ERR_CREDENTIAL_STATUS')
+      const loadedLists = new Map<string, Promise<CachedList>>()
       for (const entry of parseStatusEntries(credentials, isAllowedUrl)) {
+        const key = createListKey(entry)
+        const load = (): Promise<CachedList> => {
+          const list = loadedLists.get(key) ?? loadList(entry, client)
+          loadedLists.set(key, list)
+          return list
+        }
         // The deadline is checked before each list, so that no fetch starts after it.
-        assertStatus(await deadline.within(STATUS_SECONDS, () => loadList(entry, client), late), entry)
+        assertStatus(await deadline.within(STATUS_SECONDS, load, late), entry)
       }
     }
   }
+}
+
+function createListKey({ type, issuer, url }: StatusEntry): string {
+  return [type, issuer, url].join(' ')
 }
 
 /** Decompresses gzip, and stops when the result is too long. */

@@ -1,6 +1,7 @@
 import { RecentEntries } from '../caches.js'
 import { DidAuthError } from '../errors.js'
 import type { Clock, EndedSessionsOptions, Logger, WaitUntil } from '../ports.js'
+import { RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import type { Curve } from '../protocol/curve.js'
 import {
   computeSessionTag,
@@ -15,7 +16,7 @@ import { describeFetchError, fetchBounded } from './fetch-bounded.js'
 /** Time limit of a fetch, and of the wait of one request. */
 const LIMIT_MILLISECONDS = 3_000
 const MAX_DISCOVERY_BYTES = 64 * 1024
-/** Maximum number of stored tags, about 100 MB. A longer list counts as stale. */
+/** Maximum number of stored tags, about 100 MB. A list with more is ignored. */
 const MAX_TAGS = 1_000_000
 /** Maximum number of lists that one poll fetches. */
 const MAX_LISTS_PER_POLL = 100
@@ -70,7 +71,8 @@ export class EndedSessionReader {
   constructor(parts: EndedSessionReaderParts, options: EndedSessionsOptions = {}) {
     const { pollSeconds = 2, maxStaleSeconds = 30, whenStale = 'refuse', waitUntil } = options
     this.#parts = parts
-    this.#pollSeconds = pollSeconds
+    // A stale list is always due.
+    this.#pollSeconds = Math.min(pollSeconds, maxStaleSeconds)
     this.#maxStaleSeconds = maxStaleSeconds
     this.#whenStale = whenStale
     this.#waitUntil = waitUntil
@@ -109,8 +111,7 @@ export class EndedSessionReader {
   }
 
   #isStale(now: number): boolean {
-    const isFull = this.#tags.size + this.#earlierTags.size > MAX_TAGS
-    return isFull || Math.abs(now - this.#freshAtSeconds) > this.#maxStaleSeconds
+    return Math.abs(now - this.#freshAtSeconds) > this.#maxStaleSeconds
   }
 
   /** Whether to start a poll. In Workers, a fetch of another request may have been cancelled: it is not waited for. */
@@ -133,38 +134,45 @@ export class EndedSessionReader {
 
   async #readLists(): Promise<void> {
     const source = await this.#parts.findSource()
+    const lastUntil = this.#last?.list.until ?? -Infinity
+    // After a long pause, the publisher has dropped what ended first: the whole list is read again.
+    const isRecent = this.#parts.clock.nowSeconds() - lastUntil <= RESOURCE_TOKEN_SECONDS
+    let after = isRecent ? lastUntil : undefined
     for (let count = 0; count < MAX_LISTS_PER_POLL; count += 1) {
-      const before = this.#last?.list.until
-      await this.#readList(source)
-      const list = this.#last?.list
-      if (list?.more !== true || list.until === before) return
+      const { more, until } = await this.#readList(source, after)
+      if (!more || until === after) return
+      after = until
     }
   }
 
-  /** Fetches the list of what ended since the last one. @throws Error if it has to be ignored */
-  async #readList({ url: listUrl, curve, issuers, audience }: EndedSessionsSource): Promise<void> {
-    const lastUntil = this.#last?.list.until
-    const url = lastUntil === undefined ? listUrl : `${listUrl}?after=${String(lastUntil)}`
+  /** Fetches the list of what ended after a time; undefined: the whole list. @throws Error if it has to be ignored */
+  async #readList(source: EndedSessionsSource, after: number | undefined): Promise<EndedSessionList> {
+    const { url: listUrl, curve, issuers, audience } = source
+    const url = after === undefined ? listUrl : `${listUrl}?after=${String(after)}`
     const etag = this.#last?.url === url ? this.#last.etag : null
     const headers: Record<string, string> = etag === null ? {} : { 'If-None-Match': etag }
     const limits = { milliseconds: LIMIT_MILLISECONDS, maxBytes: MAX_ENDED_LIST_BYTES }
     const answer = await fetchBounded(url, { headers, cache: 'no-store' }, limits)
     const now = this.#parts.clock.nowSeconds()
     if (answer.status === 304 && etag !== null && this.#last !== undefined) {
-      this.#freshAtSeconds = Math.min(now, this.#last.list.exp)
-      return
+      const { list } = this.#last
+      if (!list.more) this.#freshAtSeconds = Math.min(now, list.exp)
+      return list
     }
     if (answer.status !== 200) throw new Error(`${url} answered ${String(answer.status)}`)
-    const expected = { issuers, audience, after: lastUntil, lastUntil, nowSeconds: now }
+    const expected = { issuers, audience, after, lastUntil: this.#last?.list.until, nowSeconds: now }
     const list = verifyEndedSessions(curve, answer.text, expected)
     if (list === undefined) throw new Error(`${url} answered an invalid list`)
     this.#add(list, now)
     this.#last = { list, url, etag: answer.headers.get('etag') }
-    if (list.more) return
-    this.#freshAtSeconds = now
-    this.#hasWarned = false
+    if (!list.more) {
+      this.#freshAtSeconds = now
+      this.#hasWarned = false
+    }
+    return list
   }
 
+  /** Adds the tags of a list. @throws Error if there are too many */
   #add(list: EndedSessionList, now: number): void {
     if (this.#last === undefined) {
       this.#periodSeconds = Math.max(list.exp - list.after, ENDED_LIST_SECONDS)
@@ -174,6 +182,8 @@ export class EndedSessionReader {
       this.#tags = new Set()
       this.#periodBeganAt = now
     }
+    if (this.#tags.size + this.#earlierTags.size + list.ended.length > MAX_TAGS)
+      throw new RangeError('too many sessions ended')
     for (const tag of list.ended) this.#tags.add(tag)
   }
 

@@ -25,7 +25,7 @@ const UNCHARGED_IF_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'no
 /**
  * A budget of a client network:
  * - `didRequests`: requests that name a DID but do not prove it, counted separately for each DID
- * - `failedProofs`: refused proofs, and each issuer key that is tried on a credential
+ * - `failedProofs`: refused proofs, each issuer key that is tried on a credential, and each status list that is fetched
  * - `logins`: logins with a valid proof
  * - `nonces`: requested nonces; pages request one even if the visitor does not log in
  * - `contracts`: proofs that a blockchain node verifies

@@ -61,10 +61,11 @@ export class EndedSessionLists {
     const overlap = OVERLAP_SECONDS + Math.max(MIN_CLOCK_DIFFERENCE_SECONDS, settings.refreshReuseGraceSeconds)
     const roundDown = (seconds: number): number => Math.floor(seconds / step) * step
     for (const begin of this.#lists.keys()) if (begin < oldest - step - overlap) this.#lists.delete(begin)
-    if (after === undefined || after <= oldest) return this.#read(parts, roundDown(oldest), now)
-    const list = await this.#read(parts, roundDown(Math.min(after, now)) - overlap, now)
-    // So many sessions ended in the overlap that a reader would ask for the same list again.
-    return list.more && list.until <= after ? this.#read(parts, after, now) : list
+    const requested = Math.min(after ?? oldest, now)
+    const begin = requested <= oldest ? roundDown(oldest) : roundDown(requested) - overlap
+    const list = await this.#read(parts, begin, now)
+    // So many sessions ended before `after` that a reader would ask for the same list again.
+    return after !== undefined && list.more && list.until <= requested ? this.#read(parts, requested, now) : list
   }
 
   #read(parts: PublishParts, begin: number, now: number): Promise<CachedList> {
@@ -91,11 +92,12 @@ async function signList(
   const { settings, curve, store, serviceKey, deadline } = parts
   const sessions = (await store.listEndedSessions?.(settings.serviceUrl, begin, MAX_ENDED_PER_LIST)) ?? []
   const more = sessions.length >= MAX_ENDED_PER_LIST
-  const ended = [...new Set(sessions.map(({ sessionId }) => computeSessionTag(curve, sessionId)))]
-  const entries = ended.join()
+  const entries = sessions.map(({ sessionId }) => sessionId).join()
   if (cached?.entries === entries && cached.more === more && now - cached.signedAtSeconds < RENEWAL_SECONDS)
     return cached
-  const until = more ? (sessions.at(-1)?.endedAtSeconds ?? now) : now
+  const ended = [...new Set(sessions.map(({ sessionId }) => computeSessionTag(curve, sessionId)))]
+  // A list that has only its first second is complete for that second.
+  const until = more ? Math.max(sessions.at(-1)?.endedAtSeconds ?? now, begin + 1) : now
   const { serviceDid: iss, serviceUrl: aud } = settings
   const payload = { iss, aud, iat: now, exp: now + ENDED_LIST_SECONDS, after: begin, until, more, ended }
   const jwt = await serviceKey.issueJwt(payload, deadline, ENDED_LIST_TYPE)

@@ -29,8 +29,14 @@ export async function answerEndedSessions(http: HttpParts, request: HttpRequest)
   const parts = await http.parts()
   const { jwt, etag } = await parts.endedSessionLists.publish(parts, text === undefined ? undefined : Number(text))
   const headers = { 'Access-Control-Allow-Origin': '*', 'Cache-Control': 'max-age=1', ETag: etag }
-  if (request.headers['if-none-match'] === etag) return { status: 304, headers }
+  if (matchesETag(request.headers['if-none-match'], etag)) return { status: 304, headers }
   return { status: 200, headers: { ...headers, 'Content-Type': 'application/jwt' }, body: jwt }
+}
+
+/** Whether `If-None-Match` lists an ETag, also as a weak one. @see RFC 9110, sections 8.8.3.2 and 13.1.2 */
+function matchesETag(header: unknown, etag: string): boolean {
+  const listed = typeof header === 'string' ? header.split(',').map((text) => text.trim().replace(/^W\//, '')) : []
+  return listed.includes(etag) || listed.includes('*')
 }
 
 /** Answers `GET /.well-known/did-auth` with the discovery document of this service. */

@@ -1,3 +1,4 @@
+import { RESOURCE_TOKEN_SECONDS } from './access-token.js'
 import type { Curve } from './curve.js'
 import { isDid, isEthrDid } from './did.js'
 import { isObject } from './json.js'
@@ -47,7 +48,7 @@ export interface EndedListExpectation {
   issuers: readonly string[]
   /** `serviceUrl` of that service. */
   audience: string
-  /** Time from which the reader needs the list; undefined if it needs the whole list. */
+  /** Time from which the reader needs the list; undefined: the whole list, at least the life of a resource token. */
   after: number | undefined
   /** `until` of the last accepted list; undefined for the first one. */
   lastUntil: number | undefined
@@ -72,7 +73,7 @@ export function verifyEndedSessions(
   if (typeof iss !== 'string' || !issuers.includes(iss) || aud !== audience) return undefined
   if (!isTime(exp) || !isTime(after) || !isTime(until) || typeof more !== 'boolean' || !isTagList(ended))
     return undefined
-  if (nowSeconds >= exp || after > (requestedAfter ?? Infinity)) return undefined
+  if (nowSeconds >= exp || after > (requestedAfter ?? nowSeconds - RESOURCE_TOKEN_SECONDS)) return undefined
   if (until < after || until < lastUntil - MAX_STEP_BACK_SECONDS) return undefined
   return isSignedBy(curve, parsed, new Uint8Array()) ? { after, until, exp, more, ended } : undefined
 }

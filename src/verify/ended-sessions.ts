@@ -1,7 +1,6 @@
 import { pureCurve } from '../adapters/curve-pure.js'
 import { EndedSessionReader, fetchDiscovery } from '../adapters/ended-session-reader.js'
 import type { IsSigned } from '../adapters/named-keys.js'
-import { createLazy } from '../lazy.js'
 import type { Clock, EndedSessionsOptions } from '../ports.js'
 import { findEndedSessionsProblem } from '../protocol/ended-sessions.js'
 import { readField } from '../protocol/json.js'
@@ -30,12 +29,14 @@ export function createEndedSessionReader(
   const options = option === true ? {} : option
   if (options.url === undefined && parseHttpUrl(audience) === undefined)
     throw createConfigError('endedSessions: give the url of the list, since audience is no http(s) URL')
-  const findUrl = createLazy(async () => {
-    if (options.url !== undefined) return options.url
+  let { url: listUrl } = options
+  // The URL is cached and not its promise: in Workers, a fetch of a cancelled request never settles.
+  const findUrl = async (): Promise<string> => {
+    if (listUrl !== undefined) return listUrl
     const url = readField(await fetchDiscovery(audience), 'ended_sessions_uri')
-    if (isSecureUrl(url)) return url
+    if (isSecureUrl(url)) return (listUrl = url)
     throw new Error(`the discovery document of ${audience} names no ended_sessions_uri`)
-  })
+  }
   const findSource = async () => {
     const [url, isSigned] = await Promise.all([findUrl(), findKeys()])
     return { url, issuers, audience, curve: { sha256: pureCurve.sha256, verify: isSigned } }

@@ -140,6 +140,34 @@ describe('EndedSessionLists', () => {
     expect([ended.size, count < 10]).toEqual([25_000, true])
   })
 
+  it('returns what ended after 10,100 sessions of one second', async () => {
+    for (let number = 0; number < 10_100; number += 1) await endNewSession(`s${number}`, START_SECONDS - 20)
+    await endNewSession('last', START_SECONDS - 10)
+    const ended: string[] = []
+    let after: number | undefined
+    for (let count = 0; count < 5 && !ended.includes(tagOf('last')); count += 1) {
+      const list = await read(after)
+      ended.push(...list.ended)
+      after = list.until
+    }
+    expect(ended).toContain(tagOf('last'))
+  })
+
+  it('returns the rest of the whole list if the first part ends before what is still listed', async () => {
+    for (let number = 0; number < 12_000; number += 1) await endNewSession(`s${number}`, START_SECONDS + (number % 12))
+    parts.clock.seconds += 719
+    const first = await read()
+    const second = await read(first.until)
+    expect([first.more, second.until > first.until]).toEqual([true, true])
+  })
+
+  it('signs no list for each time in the future, however many sessions ended', async () => {
+    for (let number = 0; number < 10_100; number += 1) await endNewSession(`s${number}`)
+    parts.steps.length = 0
+    for (let number = 1; number < 300; number += 1) await lists.publish(parts, START_SECONDS + 1_000 * number)
+    expect(parts.steps.filter((step) => step === 'sign').length).toBeLessThanOrEqual(2)
+  })
+
   it('rejects if the store fails, and reads it again for the next request', async () => {
     const { listEndedSessions } = parts.store
     parts.store.listEndedSessions = () => Promise.reject(new Error('unavailable'))

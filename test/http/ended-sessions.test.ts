@@ -28,6 +28,8 @@ describe('GET /.well-known/ended-sessions', () => {
     const { headers } = await app.get(path).expect(200)
     const { text, headers: again } = await app.get(path, { 'If-None-Match': String(headers.etag) }).expect(304)
     expect([text, again['content-length'], again.etag]).toEqual(['', undefined, headers.etag])
+    await app.get(path, { 'If-None-Match': `"a", W/${String(headers.etag)}` }).expect(304)
+    await app.get(path, { 'If-None-Match': '"a"' }).expect(200)
   })
 
   it.each(['', '1.5', '-1', 'abc', '1e3', '1234567890123', '%31'])('answers 400 to after=%s', async (after) => {

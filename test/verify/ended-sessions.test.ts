@@ -159,6 +159,34 @@ describe('accessTokenVerifier with endedSessions', () => {
     expect(warn).toHaveBeenCalledTimes(1)
   })
 
+  it.each(['accept', 'refuse'] as const)(
+    'reads the whole list again after a pause of 2,000 s, with %s',
+    async (whenStale) => {
+      const verify = site.verifier({ whenStale })
+      await verify((await site.logIn()).accessToken)
+      site.clock.seconds += 2_000
+      const { accessToken } = await site.logIn()
+      await poll(verify, accessToken, 0)
+      await expect(verify(accessToken)).resolves.toBeDefined()
+      await site.logOut(accessToken)
+      await poll(verify, accessToken, 2)
+      await expect(verify(accessToken)).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
+    }
+  )
+
+  it('is not fresh while further lists are missing', async () => {
+    const { accessToken } = await site.logIn()
+    site.answer = (req, res) => {
+      if (req.headers['if-none-match'] !== undefined) res.writeHead(304).end()
+      else res.setHeader('ETag', '"1"').end(forgeJwt(header, createPayload({ more: true }), sign))
+    }
+    const verify = site.verifier()
+    for (let count = 0; count < 3; count += 1) {
+      await expect(verify(accessToken)).rejects.toEqual(refusal('ERR_ENDED_SESSIONS'))
+      site.clock.seconds += 2
+    }
+  })
+
   it('passes a fetch in the background to waitUntil', async () => {
     const works: Promise<unknown>[] = []
     const verify = site.verifier({ waitUntil: (work) => works.push(work) })
@@ -175,6 +203,10 @@ describe('accessTokenVerifier with endedSessions', () => {
   })
 
   it.each<[string, () => string]>([
+    [
+      'a period that is shorter than the life of a token',
+      () => forgeJwt(header, createPayload({ after: site.clock.seconds - 299 }), sign)
+    ],
     ['another issuer', () => forgeJwt(header, createPayload({ iss: createNumberedWallet(2).did }), sign)],
     ['another audience', () => forgeJwt(header, createPayload({ aud: 'https://other.example' }), sign)],
     ['another typ', () => forgeJwt({ ...header, typ: 'JWT' }, createPayload(), sign)],
