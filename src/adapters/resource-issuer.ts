@@ -85,20 +85,21 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
     return user
   }
 
-  const endedSessions = createLazy(() => createIssuerReader(parts))
+  const options = parts.endedSessions === true ? {} : parts.endedSessions
+  const endedSessions = options ? createLazy(() => createIssuerReader(parts, options)) : undefined
   return async (token) => {
     const user = verified.get(token) ?? (await verify(token))
     assertInForce(user.claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
-    if (parts.endedSessions) await (await endedSessions())?.assertActive(user.claims.sid)
+    if (endedSessions !== undefined) await (await endedSessions()).assertActive(user.claims.sid)
     return user
   }
 }
 
-/** Creates the reader of the sessions that ended at the issuer; undefined without `endedSessions`. */
-async function createIssuerReader(parts: ResourceIssuerParts): Promise<EndedSessionReader | undefined> {
-  const { issuer, clock, logger, endedSessions } = parts
-  if (!endedSessions) return undefined
-  const options = endedSessions === true ? {} : endedSessions
+/** Creates the reader of the sessions that ended at the issuer. */
+async function createIssuerReader(
+  { issuer, clock, logger }: ResourceIssuerParts,
+  options: IssuerEndedSessionsOptions
+): Promise<EndedSessionReader> {
   const curve = await loadCurve()
   const sources = new ExpiringCache<EndedSessionsSource | undefined>({ lifetimeSeconds: KEYS_SECONDS, maxEntries: 1 })
   /** Reads the discovery document of the issuer; undefined if it names no list. */
@@ -133,9 +134,9 @@ async function createIssuerReader(parts: ResourceIssuerParts): Promise<EndedSess
  *   keys of one `kid`
  */
 export async function fetchIssuerKeys(issuer: string): Promise<ReadonlyMap<string, CryptoKey>> {
-  const wellKnown = `${issuer.replace(/\/$/, '')}/.well-known`
-  const url = readField(await fetchJson(`${wellKnown}/did-auth.json`).catch(() => undefined), 'jwks_uri')
-  const listed = readField(await fetchJson(isSecureUrl(url) ? url : `${wellKnown}/jwks.json`), 'keys')
+  const url = readField(await fetchDiscovery(issuer).catch(() => undefined), 'jwks_uri')
+  const defaultUrl = `${issuer.replace(/\/$/, '')}/.well-known/jwks.json`
+  const listed = readField(await fetchJson(isSecureUrl(url) ? url : defaultUrl), 'keys')
   return importKeys(Array.isArray(listed) ? listed : [])
 }
 
