@@ -9,7 +9,7 @@ import {
 } from '../../support/faults/malformed.js'
 import { logIn as relayLogIn, requestChallenge, startTestRelay } from '../../support/servers/relay-app.js'
 import { relayGet, relayPost } from '../../support/servers/relay-client.js'
-import { ask, logIn, me, post } from '../../support/servers/server-client.js'
+import { ask, askUntilReady, logIn, me, post } from '../../support/servers/server-client.js'
 import { testAuthServer } from '../../support/servers/test-app.js'
 import { rounds } from '../../support/fixtures/time-factor.js'
 import { logInAt, testVault } from '../../support/servers/vault-app.js'
@@ -93,7 +93,7 @@ describe('malformed requests', () => {
     expect(log().filter(({ level, code }) => level === 'error' && code !== allowed)).toEqual([])
     expect(log().filter(({ event }) => event === 'request').length).toBeGreaterThan(200)
     expect(await isAlive(server.url)).toBe(true)
-    expect((await ask(`${server.url}/ready`)).status).toBe(200)
+    await askUntilReady(server.url)
     await server.stop()
     await close()
   })

@@ -1,7 +1,8 @@
-import { describe, expect, it } from '@jest/globals'
+import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import request from 'supertest'
 import { createResourceOptions, findTrustedIssuer } from '../../../servers/http/did-auth.js'
 import { afterTest } from '../../support/fixtures/after-test.js'
+import { stretchDeadlines } from '../../support/fixtures/stretch-deadlines.js'
 import { startTestRelay } from '../../support/servers/relay-app.js'
 import { startIssuer } from '../../support/servers/resource-tokens.js'
 import { resourceKey, testAuthServer } from '../../support/servers/test-app.js'
@@ -13,6 +14,10 @@ const { did } = createNumberedWallet(1)
 const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
 const resources = { resources: [RELAY, VAULT], resourceKeys: [resourceKey(1)] }
 const createBearer = (token: string) => ({ Authorization: `Bearer ${token}` })
+
+afterEach(() => {
+  jest.restoreAllMocks()
+})
 
 describe('resource tokens at the vault', () => {
   const start = async (env: Record<string, string> = {}) => {
@@ -45,6 +50,7 @@ describe('resource tokens at the vault', () => {
     const token = await issuer.tokenFor(VAULT)
     issuer.answer = (req) => req.socket.destroy()
     expect((await put(token).expect(503, 'Keys unavailable, try again')).headers['retry-after']).toBe('30')
+    stretchDeadlines()
     const { body } = await request(vault.listener).get('/ready').expect(200)
     const reasons = { issuer: 'the connection was closed' }
     expect(body).toMatchObject({ status: 'ready', dependencies: { issuer: 'unavailable' }, reasons })
@@ -148,6 +154,7 @@ describe('servers in one process', () => {
       .post('/file')
       .set(createBearer(await issuer.tokenFor(RELAY)))
     await post.send({ file: 'a file' }).expect(200)
+    stretchDeadlines()
     const ready = (await request(relay.listener).get('/ready').expect(200)).body as { dependencies: object }
     expect(ready.dependencies).not.toHaveProperty('issuer')
   })

@@ -3,7 +3,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { startFullDisk } from '../../support/engines/postgres-standby.js'
 import { findDomain, Instances } from '../../support/servers/instances.js'
 import { runOn, startPostgres, type PostgresEngine } from '../../support/engines/postgres-server.js'
-import { ask, logIn, me, post } from '../../support/servers/server-client.js'
+import { ask, askUntilReady, logIn, me, post } from '../../support/servers/server-client.js'
 import type { Env, ServerCommand } from '../../support/servers/server-process.js'
 import { until } from '../../support/fixtures/until.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
@@ -102,7 +102,7 @@ describe('a server whose engines are unavailable', () => {
       expect([refused.status, refused.headers.has('retry-after')]).toEqual([503, true])
       await lateEngine.start()
       await until(() => output().includes('"event":"ready"'))
-      expect(await readReady(url)).toMatchObject([200, { dependencies: { database: 'ok' } }])
+      expect(JSON.parse((await askUntilReady(url)).text)).toMatchObject({ dependencies: { database: 'ok' } })
       const { accessToken } = await logIn(url, createNumberedWallet(1), findDomain('auth'))
       expect((await me(url, accessToken)).status).toBe(200)
       expect(output()).not.toContain('"level":60')

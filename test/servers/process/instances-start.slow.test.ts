@@ -3,7 +3,16 @@ import { pathToFileURL } from 'node:url'
 import { countDeadlocks, findDomain, Instances } from '../../support/servers/instances.js'
 import { runOn, startPostgres, testDatabase, type TestDatabase } from '../../support/engines/postgres-server.js'
 import { scriptFile } from '../../support/servers/run-script.js'
-import { ask, logIn, me, post, refresh, signedLogin, type Tokens } from '../../support/servers/server-client.js'
+import {
+  ask,
+  askUntilReady,
+  logIn,
+  me,
+  post,
+  refresh,
+  signedLogin,
+  type Tokens
+} from '../../support/servers/server-client.js'
 import type { ServerProcess } from '../../support/servers/server-process.js'
 import { steadily } from '../../support/fixtures/until.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
@@ -22,7 +31,7 @@ describe('ten instances that start together on an empty database', () => {
         instances.startMany(3, 'vault'),
         instances.startMany(3, 'relay')
       ])
-      for (const { url } of started.flat()) expect((await ask(`${url}/ready`)).status).toBe(200)
+      for (const { url } of started.flat()) await askUntilReady(url)
       const createdTables = engine.log().match(/CREATE (?:UNLOGGED )?TABLE (?!IF NOT EXISTS)\w+/g) ?? []
       expect(createdTables.length).toBeGreaterThan(10)
       expect(new Set(createdTables).size).toBe(createdTables.length)
@@ -75,7 +84,7 @@ describe('instances whose clocks differ', () => {
       })
     }
     for (const url of urls) {
-      expect(JSON.parse((await ask(`${url}/ready`)).text)).toMatchObject({ dependencies: { clock: 'ok' } })
+      expect(JSON.parse((await askUntilReady(url)).text)).toMatchObject({ dependencies: { clock: 'ok' } })
     }
   })
 

@@ -33,8 +33,9 @@ describe('the relay with a real IPFS node', () => {
 
   it('pins posted files under the CIDs that the node computes, and unpins expired files', async () => {
     await start(node.url)
-    const { body: ready } = await request(relay.listener).get('/ready')
-    expect(ready.dependencies).toMatchObject({ ipfs: 'ok' })
+    const readDependencies = async (): Promise<Record<string, string>> =>
+      (await request(relay.listener).get('/ready')).body.dependencies
+    await until(async () => (await readDependencies()).ipfs === 'ok')
     const token = await logIn(relay, wallet)
     const foreignPins = await node.pins()
     const cids: string[] = []

@@ -8,7 +8,7 @@ import { note, rounds, scaled } from '../../support/fixtures/time-factor.js'
 import { runCli, ServerProcesses } from '../../support/servers/server-process.js'
 import { startFaultyNode } from '../../support/faults/faulty-ipfs-node.js'
 import { deadRpcUrl } from '../../support/faults/rpc-node.js'
-import { ask, logIn, post, refresh, signedLogin } from '../../support/servers/server-client.js'
+import { ask, askUntilReady, logIn, post, refresh, signedLogin } from '../../support/servers/server-client.js'
 import { until } from '../../support/fixtures/until.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
@@ -65,7 +65,7 @@ describe('the vault as a process', () => {
 
   it('starts and works without its IPFS node, and reports it at /ready', async () => {
     const { url, output } = await start({ IPFS_API_URL: await deadRpcUrl() })
-    expect(JSON.parse((await ask(`${url}/ready`)).text)).toEqual({
+    expect(JSON.parse((await askUntilReady(url)).text)).toEqual({
       status: 'ready',
       dependencies: { store: 'ok', clock: 'ok', signer: 'ok', ipfs: 'unavailable' }
     })

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startIpfsRpcServer } from '../../support/engines/ipfs-rpc-server.js'
 import { packAll, root, runIn, type PackedPackage } from '../../support/engines/packed-package.js'
+import { askUntilReady } from '../../support/servers/server-client.js'
 import { until } from '../../support/fixtures/until.js'
 import { createLoginText, createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
@@ -77,9 +78,9 @@ describe('the packed express-did-auth-servers', () => {
     })
   }
 
-  /** Starts a server, waits until it is ready, and returns the status of `/ready`. */
+  /** Starts a server, and returns the status that `/ready` answers once the server is ready. */
   async function readReadyStatus(command: string, args: readonly string[]): Promise<number> {
-    return (await fetch(`${await startServer(command, args)}/ready`)).status
+    return (await askUntilReady(await startServer(command, args))).status
   }
 
   /** Runs a command until it exits, and returns its exit code and output. */
@@ -107,8 +108,7 @@ describe('the packed express-did-auth-servers', () => {
     try {
       const variables = { IPFS_API_URL: node.url, SERVICE_URL: 'https://vault.example' }
       const url = await startServer(process.execPath, [resolveBin('express-did-auth-servers'), 'vault'], variables)
-      const ready = (await (await fetch(`${url}/ready`)).json()) as { dependencies: Record<string, string> }
-      expect(ready.dependencies.ipfs).toBe('ok')
+      expect(JSON.parse((await askUntilReady(url)).text)).toMatchObject({ dependencies: { ipfs: 'ok' } })
       const wallet = createNumberedWallet(1)
       const post = async (path: string, body: object, headers: Record<string, string> = {}): Promise<Response> =>
         fetch(`${url}${path}`, {

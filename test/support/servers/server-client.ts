@@ -1,5 +1,6 @@
 import { createServer, request, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import { scaled } from '../fixtures/time-factor.js'
 import { createLoginText, type TestWallet } from '../fixtures/fixtures.js'
 
@@ -41,6 +42,22 @@ export interface Tokens {
 export async function ask(url: string, init: RequestInit = {}): Promise<Answer> {
   const response = await fetch(url, { ...init, signal: AbortSignal.timeout(scaled(60_000)) })
   return { status: response.status, text: await response.text(), headers: response.headers }
+}
+
+/**
+ * Requests `/ready` until the status is 200, and returns that answer. The server gives each check 2 s, which a busy
+ * machine may exceed. So a test that expects a ready server must not rely on the first answer.
+ *
+ * @throws Error with the last answer after 50 s
+ */
+export async function askUntilReady(url: string): Promise<Answer> {
+  const end = performance.now() + scaled(50_000)
+  for (;;) {
+    const answer = await ask(`${url}/ready`)
+    if (answer.status === 200) return answer
+    if (performance.now() > end) throw new Error(`${url} did not become ready: ${answer.text}`)
+    await pause(100)
+  }
 }
 
 export function post(url: string, body: object, headers: Record<string, string> = {}): Promise<Answer> {
