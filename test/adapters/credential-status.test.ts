@@ -13,13 +13,13 @@ import { noDeadline, within } from '../../src/time.js'
 import { deadRpcUrl } from '../support/faults/rpc-node.js'
 import { createNumberedWallet, START_SECONDS, TestClock } from '../support/fixtures/fixtures.js'
 import { catchCode } from '../support/fixtures/refusal.js'
+import { startStatusListIssuer } from '../support/faults/status-list-issuer.js'
 import {
   createStatusEntry,
   encodeBits,
   signCredentialWithStatus,
-  signStatusList,
-  startStatusListIssuer
-} from '../support/faults/status-list-issuer.js'
+  signStatusList
+} from '../support/fixtures/status-lists.js'
 
 const user = createNumberedWallet(1)
 const issuer = createNumberedWallet(6301)

@@ -6,6 +6,7 @@ import express, { type Express, type RequestHandler } from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
 import type { EndedSessionsOptions } from 'express-did-auth/verify'
 import { p256Key } from '../support/fixtures/credentials.js'
+import { START_SECONDS } from '../support/fixtures/fixtures.js'
 import { RESOURCE, SERVICE_KEY, SERVICE_URL } from './wallets.js'
 
 const MEBIBYTE = 1_048_576
@@ -73,6 +74,21 @@ const applications: Record<string, () => Promise<unknown>> = {
   },
   // Service whose list of ended sessions others read.
   publisher: () => guard({ maxRequestsPerTimeSlot: Infinity, endedSessions: true }),
+  'device-binding': () => guard({ maxRequestsPerTimeSlot: Infinity, deviceBinding: 'accepted' }),
+  // Sign up with a credential. The arguments are `credentialStatus` and the DID of the trusted issuer.
+  credentials: () =>
+    guard({
+      maxRequestsPerTimeSlot: Infinity,
+      // Lists on this machine are fetched by http only if the service is on this machine.
+      serviceUrl: 'http://localhost:3000',
+      loginDomains: ['bench.example'],
+      requiredCredentials: ['Email'],
+      credentialStatus: args[0] === 'check' ? 'check' : 'ignore',
+      trustedIssuers: [args[1]!],
+      // The credentials of tests are valid at this time.
+      clock: { nowSeconds: () => START_SECONDS },
+      logger: silentLogger
+    }),
   // Another service, which verifies tokens locally: without the list, and with the list at a URL.
   verifier: () => verifyLocally(undefined),
   'verifier-with-list': () => verifyLocally({ url: args[0] }),

@@ -1,4 +1,5 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
+import type { ResourceKey } from 'express-did-auth'
 import sha3 from 'js-sha3'
 import secp256k1 from 'secp256k1'
 
@@ -6,6 +7,13 @@ export const SERVICE_KEY = '77'.repeat(32)
 export const SERVICE_URL = 'https://bench.example'
 /** Service for which tokens are issued. */
 export const RESOURCE = 'https://resource.example'
+
+/** Creates the private key of a device, P-256 as JWK. */
+export function createDeviceKey(): Required<ResourceKey> {
+  return generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({
+    format: 'jwk'
+  }) as Required<ResourceKey>
+}
 
 /** Wallet with native signatures. ethers takes a millisecond per signature, and would dominate the measurement. */
 export interface BenchWallet {

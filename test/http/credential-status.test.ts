@@ -2,12 +2,8 @@ import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import type { DidAuthConfig } from 'express-did-auth'
 import { createLoginText, createNumberedWallet, type TestWallet } from '../support/fixtures/fixtures.js'
-import {
-  createStatusEntry,
-  signCredentialWithStatus,
-  signStatusList,
-  startStatusListIssuer
-} from '../support/faults/status-list-issuer.js'
+import { startStatusListIssuer } from '../support/faults/status-list-issuer.js'
+import { createStatusEntry, signCredentialWithStatus, signStatusList } from '../support/fixtures/status-lists.js'
 import { testApp, type TestApp } from '../support/servers/test-app.js'
 
 const user = createNumberedWallet(1)

@@ -8,12 +8,7 @@ import type { StatusEntry } from '../../src/protocol/status-list.js'
 import { es256kBy, jwtByHand } from '../support/fixtures/credentials.js'
 import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 import { refusal } from '../support/fixtures/refusal.js'
-import {
-  createStatusEntry,
-  encodeBits,
-  signStatusList,
-  type ListChanges
-} from '../support/faults/status-list-issuer.js'
+import { createStatusEntry, encodeBits, signStatusList, type ListChanges } from '../support/fixtures/status-lists.js'
 
 const issuer = createNumberedWallet(6201)
 const url = 'https://issuer.example/lists/1'
