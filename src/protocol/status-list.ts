@@ -118,8 +118,10 @@ function assertField(holds: boolean, check: string, expected: string): asserts h
  * @see Bitstring Status List v1.0, section 3.2
  */
 export function assertStatus({ purposes, bits }: StatusList, { purpose, index }: StatusEntry): void {
-  const cause = new Error(`the status list is not for ${purpose}`)
-  if (!purposes.includes(purpose)) throw new DidAuthError('ERR_CREDENTIAL_STATUS', { cause })
+  if (!purposes.includes(purpose)) {
+    const cause = new Error(`the status list is not for ${purpose}`)
+    throw new DidAuthError('ERR_CREDENTIAL_STATUS', { cause })
+  }
   const byte = bits[index >> 3]
   assertField(byte !== undefined, 'statusListIndex', 'an index within the list')
   const reason = { check: purpose, expected: 'a bit that is not set' }
