@@ -127,7 +127,7 @@ describe('receiveBody', () => {
     const settled: unknown[] = []
     void receiveBody(body as unknown as IncomingMessage, use).then(
       () => settled.push('complete'),
-      (error: { code: string }) => settled.push(error.code)
+      (error: unknown) => settled.push((error as { code: string }).code)
     )
     const nextTurn = (): Promise<void> => new Promise(setImmediate)
     return { body, settled, nextTurn }

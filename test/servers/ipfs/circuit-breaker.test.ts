@@ -80,7 +80,7 @@ describe('CircuitBreaker', () => {
     expect([breaker.tryAllowCall(), breaker.maxCalls]).toEqual([true, 1])
   })
 
-  /** Opens the breaker four times, so that the next attempt is due after 8 s, and lets a caller start a call after 5 s. */
+  /** Opens the breaker until an attempt is due only after 8 s, and lets a caller start a call after 5 s. */
   function startCallBeforeAttempt(): void {
     for (let attempt = 0; attempt < 4; attempt += 1) {
       breaker.open('down')
