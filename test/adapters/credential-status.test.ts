@@ -244,6 +244,22 @@ describe('createCredentialStatus: cache', () => {
     expect(host.asked).toHaveLength(18)
   })
 
+  it('fetches each list of a sign up once, even if they are more than it keeps', async () => {
+    const host = await startStatusListIssuer(signStatusList(issuer, []))
+    const { check, counts } = createStatus()
+    const statuses = [...Array(17).keys()].map((at) => createStatusEntry(`${host.url}/${at}`))
+    expect(await check([...statuses, statuses[0]])).toBeUndefined()
+    expect([host.asked.length, counts.charged]).toEqual([17, 17])
+  })
+
+  it('does not use a list of one type for an entry of another', async () => {
+    const host = await startStatusListIssuer(signStatusList(issuer, []))
+    const { check } = createStatus()
+    expect(await check([createStatusEntry(host.url)])).toBeUndefined()
+    const entry = createStatusEntry(host.url, { type: 'StatusList2021Entry' })
+    expect(await check([entry])).toBe('ERR_CREDENTIAL_STATUS')
+  })
+
   it('does not use a list of one issuer for another', async () => {
     const host = await startStatusListIssuer(signStatusList(issuer, []))
     const { check } = createStatus()

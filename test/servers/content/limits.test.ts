@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { ByteBudget, MinimumRate } from '../../../servers/content/limits.js'
+import type { IncomingMessage } from 'node:http'
+import { PassThrough } from 'node:stream'
+import { ByteBudget, MinimumRate, receiveBody } from '../../../servers/content/limits.js'
 
 const busy = expect.objectContaining({ code: 'ERR_BUSY' })
 
@@ -100,10 +102,62 @@ describe('MinimumRate', () => {
     expect([after(900), after(100)]).toEqual([false, true])
   })
 
+  it('allows a pause of 15 s after bytes that arrived while it was paused, and no longer pause', () => {
+    const { rate, after } = startTransfer()
+    rate.pause()
+    after(60_000)
+    rate.add(1_048_576)
+    rate.resume()
+    expect([after(14_900), after(100)]).toEqual([false, true])
+  })
+
   it('ends no transfer after it was stopped', () => {
     const { rate, after } = startTransfer()
     rate.stop()
     expect(after(60_000)).toBe(false)
     expect(jest.getTimerCount()).toBe(0)
+  })
+})
+
+describe('receiveBody', () => {
+  /** Receives a body whose chunks the test writes. `settled` has the outcome once there is one. */
+  function startBody(use: (chunk: Buffer) => Promise<unknown> | undefined) {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] })
+    const body = new PassThrough()
+    const settled: unknown[] = []
+    void receiveBody(body as unknown as IncomingMessage, use).then(
+      () => settled.push('complete'),
+      (error: unknown) => settled.push((error as { code: string }).code)
+    )
+    const nextTurn = (): Promise<void> => new Promise(setImmediate)
+    return { body, settled, nextTurn }
+  }
+
+  it('receives a body at the minimum rate, however long it takes', async () => {
+    const { body, settled, nextTurn } = startBody(() => undefined)
+    for (let second = 0; second < 60; second += 1) {
+      body.write(Buffer.alloc(4_096))
+      await nextTurn()
+      jest.advanceTimersByTime(1_000)
+    }
+    expect(settled).toEqual([])
+    body.end()
+    while (settled.length === 0) await nextTurn()
+    expect(settled).toEqual(['complete'])
+  })
+
+  it('refuses a body that was cut off only after `use` has ended, which may be writing to its file', async () => {
+    let endUse = (): void => undefined
+    const { body, settled, nextTurn } = startBody(() => new Promise<void>((resolve) => (endUse = resolve)))
+    body.write('a')
+    await nextTurn()
+    const closed = new Promise((resolve) => body.once('close', resolve))
+    body.destroy()
+    await closed
+    await nextTurn()
+    expect(settled).toEqual([])
+    endUse()
+    while (settled.length === 0) await nextTurn()
+    expect(settled).toEqual(['ERR_JSON'])
   })
 })

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { closeSync, fstatSync, mkdtempSync, openSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { createServer, request, type IncomingMessage, type Server } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -20,7 +20,8 @@ interface Outcome {
 }
 
 const spoolFolder = mkdtempSync(join(tmpdir(), 'spool-'))
-let bodies = new BodyReader({ newFile: () => join(spoolFolder, randomBytes(8).toString('hex')) })
+const newFile = (): string => join(spoolFolder, randomBytes(8).toString('hex'))
+let bodies = new BodyReader({ newFile })
 let server: Server
 let port: number
 let maxBytes = MAX_BYTES
@@ -253,6 +254,18 @@ describe('BodyReader with content above 64 KiB', () => {
     expect(await post(`{"file":"${'a'.repeat(100_000)}"}`)).toMatchObject({ bytes: 100_000 })
   })
 
+  it('writes no more than the maximum to the file of content that is too large', async () => {
+    maxBytes = 100_000
+    const socket = sendHalf(500_000)
+    await until(() => readdirSync(spoolFolder).length === 1)
+    const file = openSync(join(spoolFolder, readdirSync(spoolFolder)[0] ?? ''), 'r')
+    socket.write('a'.repeat(250_000))
+    await until(() => outcomes.length === 1)
+    const writtenBytes = fstatSync(file).size
+    closeSync(file)
+    expect([outcomes[0]?.code, writtenBytes <= 100_000]).toEqual(['ERR_JSON', true])
+  })
+
   it('deletes the spool file when the client disconnects', async () => {
     maxBytes = 1_000_000
     const socket = sendHalf(200_000)
@@ -304,11 +317,21 @@ describe('BodyReader with content above 64 KiB', () => {
     expect(readdirSync(spoolFolder)).toHaveLength(7)
   })
 
-  it('reads a body while 32 others use all reused buffers', async () => {
+  it('reads a body while 32 others use all reused buffers, and uses them again', async () => {
+    bodies = new BodyReader({ newFile })
+    const allocate = jest.spyOn(Buffer, 'allocUnsafeSlow')
+    const countBuffers = (size: number): number => allocate.mock.calls.filter(([bytes]) => bytes === size).length
     maxBytes = 1_000_000
     for (let count = 0; count < 32; count += 1) sendHalf(200_000, `did:ethr:rsk:0x${count}`)
     await until(() => readdirSync(spoolFolder).length === 32)
     expect(await postLong(JSON.stringify({ file: long }))).toMatchObject({ hash: sha256(long) })
+    expect(countBuffers(262_144)).toBe(32)
+    for (const socket of sockets.splice(0)) socket.destroy()
+    await until(() => readdirSync(spoolFolder).length === 0)
+    allocate.mockClear()
+    expect(await postLong(JSON.stringify({ file: long }))).toMatchObject({ hash: sha256(long) })
+    expect([countBuffers(65_536), countBuffers(262_144)]).toEqual([0, 0])
+    allocate.mockRestore()
   })
 
   it.each([

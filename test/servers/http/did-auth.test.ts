@@ -2,7 +2,13 @@ import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import { es256kSigner, memoryStore, setupDidAuth } from 'express-did-auth'
 import { readEnv } from '../../../servers/config/read-env.js'
-import { createDidAuthConfig, getMaxRequests, createSiweOptions } from '../../../servers/http/did-auth.js'
+import {
+  createDidAuthConfig,
+  createDidAuthDependencies,
+  createIssuerDependencies,
+  createSiweOptions,
+  getMaxRequests
+} from '../../../servers/http/did-auth.js'
 import { createServerLog } from '../../../servers/observability/logger.js'
 
 const identity = { serviceDid: 'did:ethr:rsk:0x1', privateKey: '1'.repeat(64), challengeSecret: 's'.repeat(32) }
@@ -124,3 +130,16 @@ describe('createSiweOptions', () => {
     expect(createSiwe({ SIWE: 'true' }, did, 'urn:service')).toBeDefined()
   })
 })
+
+describe('createDidAuthDependencies and createIssuerDependencies', () =>
+  it('need the signer, and neither the RPC node nor the issuer, without which the server still works', () => {
+    const dependencies = [
+      ...createDidAuthDependencies(async () => '', 'http://127.0.0.1:1'),
+      ...createIssuerDependencies({ issuer: 'https://a.example' })
+    ]
+    expect(dependencies.map(({ name, isNeeded }) => [name, isNeeded])).toEqual([
+      ['signer', true],
+      ['rpc', false],
+      ['issuer', false]
+    ])
+  }))

@@ -355,6 +355,20 @@ describe('Listening.stop', () => {
     await stopped
   })
 
+  it('closes a connection with the response to a request that waited for another', async () => {
+    const { listener, arrived, release } = createHeldAnswer()
+    const server = await start((req, res) => (req.url === '/held' ? listener : answer)(req, res))
+    const requests = ['/held', '/next'].map((path) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    const socket = await open(server.port, requests.join(''))
+    let text = ''
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    await arrived
+    const [stopped, closed] = [server.stop(), once(socket, 'close')]
+    release()
+    await Promise.all([stopped, closed])
+    expect(text.match(/^Connection: .*$/gm)).toEqual(['Connection: keep-alive', 'Connection: close'])
+  })
+
   it('does not wait for idle persistent connections', async () => {
     const server = await start(answer)
     const agent = new Agent({ keepAlive: true })

@@ -80,6 +80,33 @@ describe('CircuitBreaker', () => {
     expect([breaker.tryAllowCall(), breaker.maxCalls]).toEqual([true, 1])
   })
 
+  /** Opens the breaker until an attempt is due only after 8 s, and lets a caller start a call after 5 s. */
+  function startCallBeforeAttempt(): void {
+    for (let attempt = 0; attempt < 4; attempt += 1) {
+      breaker.open('down')
+      if (attempt < 3) jest.advanceTimersToNextTimer()
+    }
+    jest.advanceTimersByTime(5_000)
+    expect(breaker.tryAllowCall()).toBe(true)
+    events.length = 0
+  }
+
+  it("makes no earlier attempt after a caller's call has failed", () => {
+    startCallBeforeAttempt()
+    breaker.open('down')
+    jest.advanceTimersByTime(15_999)
+    expect([breaker.maxCalls, events]).toEqual([0, []])
+    jest.advanceTimersByTime(1)
+    expect([breaker.maxCalls, events]).toEqual([1, ['retry']])
+  })
+
+  it("allows all calls after a caller's call has succeeded, also when the next attempt was due", () => {
+    startCallBeforeAttempt()
+    breaker.close()
+    jest.advanceTimersByTime(3_000)
+    expect(breaker.maxCalls).toBe(4)
+  })
+
   it('allows no call and makes no attempt after it was stopped', () => {
     breaker.open('down')
     breaker.stop()

@@ -21,6 +21,12 @@ describe('GET /ready', () => {
     expect((await request(app).get('/ready').expect(503)).body).toEqual(body)
   })
 
+  it('says that a server drains that stops while it starts', async () => {
+    const { answer } = createReadiness([], { isStarting: true, draining: AbortSignal.abort() })
+    const { body } = await request(express().get('/ready', answer)).get('/ready').expect(503)
+    expect(body).toEqual({ status: 'draining', dependencies: {} })
+  })
+
   it('explains why a required dependency is unavailable, and reports it once', async () => {
     const reports: unknown[] = []
     const diskError = Object.assign(new Error('disk I/O'), { code: 'SQLITE_FULL' })
@@ -76,6 +82,22 @@ describe('GET /ready', () => {
     checkAgain()
     await request(app).get('/ready').expect(503)
     expect(questions).toBe(2)
+  })
+})
+
+describe('GET /ready of a dependency whose success is reused for 5 s', () => {
+  it('checks it again 0.5 s after a failure', async () => {
+    let [milliseconds, isBroken] = [0, true]
+    const check = async (): Promise<void> => (isBroken ? Promise.reject(new Error('full')) : undefined)
+    const dependencies = [{ name: 'store', isNeeded: true, freshMilliseconds: 5_000, check }]
+    const { answer } = createReadiness(dependencies, { nowMilliseconds: () => milliseconds })
+    const app = express().get('/ready', answer)
+    await request(app).get('/ready').expect(503)
+    isBroken = false
+    milliseconds = 499
+    await request(app).get('/ready').expect(503)
+    milliseconds = 500
+    await request(app).get('/ready').expect(200)
   })
 })
 
