@@ -205,7 +205,8 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
   /** Answers the list of all sessions that ended since the start, whose order is that of their ends. */
   const answerEnded = (req: Request, res: Response): void => {
     const { after = '0' } = req.query
-    if (!/^\d+$/.test(String(after)) && fault !== 'list for any after') {
+    const isTime = typeof after === 'string' && /^\d+$/.test(after)
+    if (!isTime && fault !== 'list for any after') {
       res.status(400).end()
       return
     }
