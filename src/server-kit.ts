@@ -10,8 +10,11 @@ export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
 export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.
-export { curveWithPreviousKeys } from './adapters/named-keys.js'
-export { fetchIssuerKeys, createResourceIssuer, type ResourceIssuerParts } from './adapters/resource-issuer.js'
+export { curveWithPreviousKeys, parseNamedKeys, type IsSigned } from './adapters/named-keys.js'
+export { fetchIssuerKeys, findListPublisher, createResourceIssuer } from './adapters/resource-issuer.js'
+export type { ResourceIssuerParts } from './adapters/resource-issuer.js'
+export { computeSessionTag, ENDED_LIST_SECONDS, MAX_ENDED_LIST_BYTES } from './protocol/ended-sessions.js'
+export { parseEndedSessions, type EndedListExpectation, type UnverifiedList } from './protocol/ended-sessions.js'
 
 // Text of EIP-4361 messages.
 export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'

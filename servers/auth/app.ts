@@ -8,7 +8,8 @@ import {
   createDidAuthDependencies,
   optionalPaths,
   createResourceOptions,
-  createSiweOptions
+  createSiweOptions,
+  hasEndedSessionList
 } from '../http/did-auth.js'
 import type { ServerOpener } from '../process/start-server.js'
 import { openEngine } from '../content/engine.js'
@@ -31,8 +32,7 @@ export function createAuthApp(parts: ServerAppParts & { page?: Page | undefined 
   const app = createApp(parts, routes, createDidAuthDependencies(signer, env.RPC_URL))
   const { sessionPath, sessionsPath } = optionalPaths
   const siwe = createSiweOptions(parts)
-  // A store on a cluster of Redis has no list.
-  const endedSessions = env.ENDED_SESSIONS && parts.store.listEndedSessions !== undefined
+  const endedSessions = hasEndedSessionList(env, parts.store)
   const options = { sessionPath, sessionsPath, siwe, endedSessions, ...createResourceOptions(parts) }
   const requireDid = setupDidAuth(app, { ...createDidAuthConfig(parts, signer), ...options })
   app.get('/openapi.json', serveDocument('auth', parts.serviceUrl))

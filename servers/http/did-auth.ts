@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { defaultPaths, type DidAuthConfig, type SiweOptions } from 'express-did-auth'
+import { defaultPaths, type DidAuthConfig, type SiweOptions, type Store } from 'express-did-auth'
 import { isEthrDid, networkOfDid } from 'express-did-auth/protocol'
 import { fetchIssuerKeys, isSecureUrl, parseHttpUrl } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
@@ -105,8 +105,9 @@ export function findTrustedIssuer({
   env,
   identity,
   serviceUrls,
-  listenUrls
-}: AppParts<'identity' | 'serviceUrls' | 'listenUrls'>): DidAuthConfig['resourceIssuer'] {
+  listenUrls,
+  store
+}: AppParts<'identity' | 'serviceUrls' | 'listenUrls' | 'store'>): DidAuthConfig['resourceIssuer'] {
   const localAuthUrl = serviceUrls?.get('auth')
   const { resourceKeys: keys = [] } = identity
   // The local auth server issues such tokens only if it has a key that all its instances share.
@@ -115,12 +116,21 @@ export function findTrustedIssuer({
   const whenStale = env.ENDED_SESSIONS_WHEN_STALE
   if (issuer !== localAuthUrl || keys.length === 0) return { issuer, endedSessions: { whenStale } }
   const { serviceDid } = identity
-  // The reader knows keys of DIDs with an address only.
-  if (!env.ENDED_SESSIONS || !isEthrDid(serviceDid)) return { issuer, keys }
+  // Auth has a store of the same kind, which needs a list. The reader knows keys of DIDs with an address only.
+  const isPublished = hasEndedSessionList(env, store) && isEthrDid(serviceDid)
+  if (!isPublished) return { issuer, keys }
   // A server that listens on all addresses is reached on loopback. At any other address, its public name is used.
   const listenUrl = listenUrls?.get('auth')?.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
   const url = `${isSecureUrl(listenUrl) ? listenUrl : issuer.replace(/\/$/, '')}/.well-known/ended-sessions`
   return { issuer, keys, endedSessions: { url, serviceDid, whenStale } }
+}
+
+/** Whether an auth server publishes the list of ended sessions. A store on a cluster of Redis has none. */
+export function hasEndedSessionList(
+  { ENDED_SESSIONS: isOn }: Pick<ServerEnv, 'ENDED_SESSIONS'>,
+  { listEndedSessions }: Pick<Store, 'listEndedSessions'>
+): boolean {
+  return isOn && listEndedSessions !== undefined
 }
 
 /** Returns the dependency on a trusted issuer, if its keys have to be fetched. */

@@ -75,6 +75,8 @@ export class ServiceUnderTest {
   readonly options: ServiceOptions
   readonly #signedUp = new Set<string>()
   domain: string
+  /** Discovery document; empty if the service publishes none. */
+  discovery: Readonly<Record<string, unknown>> = {}
   /** Method for requesting challenges: GET if the service does not support POST. */
   challengeForm: 'POST' | 'GET' = 'POST'
   readonly #cookies: Map<string, string> | undefined
@@ -94,9 +96,10 @@ export class ServiceUnderTest {
     return new ServiceUnderTest({ ...this.options, domain: this.domain, paths: this.paths }, new Map(this.#cookies))
   }
 
-  /** Reads the paths that the service publishes. Paths in the options take precedence. */
+  /** Reads the discovery document with the paths of the service. Paths in the options take precedence. */
   async discover(): Promise<void> {
     const { json } = await this.send('GET', '/.well-known/did-auth.json')
+    this.discovery = json
     for (const [name, path] of Object.entries(isObject(json.paths) ? json.paths : {})) {
       const isUnset = name in flowPaths && this.options.paths?.[name as keyof FlowPaths] === undefined
       if (isUnset && typeof path === 'string' && path.startsWith('/')) this.paths[name as keyof FlowPaths] = path

@@ -7,11 +7,13 @@ import {
   computeSessionTag,
   ENDED_LIST_SECONDS,
   MAX_ENDED_LIST_BYTES,
-  verifyEndedSessions
+  parseEndedSessions
 } from '../protocol/ended-sessions.js'
 import type { EndedSessionList } from '../protocol/ended-sessions.js'
+import { isSignedBy } from '../protocol/jwt.js'
 import { waitAtMost } from '../time.js'
 import { describeFetchError, fetchBounded } from './fetch-bounded.js'
+import type { IsSigned } from './named-keys.js'
 
 /** Time limit of a fetch, and of the wait of one request. */
 const LIMIT_MILLISECONDS = 3_000
@@ -28,15 +30,15 @@ export interface EndedSessionsSource {
   /** DIDs that may sign the list. */
   issuers: readonly string[]
   audience: string
-  /** Verifies signatures of these DIDs; `verify` ignores the public key. */
-  curve: Pick<Curve, 'sha256' | 'verify'>
+  /** Finds the keys of one of these DIDs. */
+  findKeys: (issuer: string) => IsSigned | Promise<IsSigned>
 }
 
 /** Dependencies of a reader. */
 export interface EndedSessionReaderParts {
   clock: Clock
   logger: Pick<Logger, 'warn'>
-  /** Hash of session ids. */
+  /** Hash of session ids and lists. */
   curve: Pick<Curve, 'sha256'>
   /** Finds the publisher. A rejection counts as a list that is unavailable. */
   findSource: () => Promise<EndedSessionsSource>
@@ -147,7 +149,7 @@ export class EndedSessionReader {
 
   /** Fetches the list of what ended after a time; undefined: the whole list. @throws Error if it has to be ignored */
   async #readList(source: EndedSessionsSource, after: number | undefined): Promise<EndedSessionList> {
-    const { url: listUrl, curve, issuers, audience } = source
+    const { url: listUrl, findKeys, issuers, audience } = source
     const url = after === undefined ? listUrl : `${listUrl}?after=${String(after)}`
     const etag = this.#last?.url === url ? this.#last.etag : null
     const headers: Record<string, string> = etag === null ? {} : { 'If-None-Match': etag }
@@ -161,8 +163,13 @@ export class EndedSessionReader {
     }
     if (answer.status !== 200) throw new Error(`${url} answered ${String(answer.status)}`)
     const expected = { issuers, audience, after, lastUntil: this.#last?.list.until, nowSeconds: now }
-    const list = verifyEndedSessions(curve, answer.text, expected)
-    if (list === undefined) throw new Error(`${url} answered an invalid list`)
+    const unverified = parseEndedSessions(answer.text, expected)
+    if (unverified === undefined) throw new Error(`${url} answered an invalid list`)
+    const { issuer, jwt, ...list } = unverified
+    const sha256: Curve['sha256'] = (data) => this.#parts.curve.sha256(data)
+    // The keys of the issuer are in `verify`, which ignores the public key.
+    if (!isSignedBy({ sha256, verify: await findKeys(issuer) }, jwt, new Uint8Array()))
+      throw new Error(`${url} answered a list with an invalid signature`)
     this.#add(list, now)
     this.#last = { list, url, etag: answer.headers.get('etag') }
     if (!list.more) {

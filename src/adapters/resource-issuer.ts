@@ -104,18 +104,14 @@ async function createIssuerReader(
   const sources = new ExpiringCache<EndedSessionsSource | undefined>({ lifetimeSeconds: KEYS_SECONDS, maxEntries: 1 })
   /** Reads the discovery document of the issuer; undefined if it names no list. */
   const findIssuerSource = async (now: number): Promise<EndedSessionsSource | undefined> => {
-    const isComplete = options.url !== undefined && options.serviceDid !== undefined
-    const published = isComplete ? undefined : await fetchDiscovery(issuer)
-    const url = options.url ?? readField(published, 'ended_sessions_uri')
-    const serviceDid = options.serviceDid ?? readField(published, 'serviceDid')
-    const isPublished = isSecureUrl(url) && isDid(serviceDid) && isEthrDid(serviceDid)
-    const source = isPublished ? createSource(url, serviceDid) : undefined
+    const publisher = await findListPublisher(issuer, options)
+    const source = publisher && createSource(publisher.url, publisher.serviceDid)
     sources.set(issuer, source, now)
     return source
   }
   const createSource = (url: string, serviceDid: string): EndedSessionsSource => {
     const verify = parseNamedKeys(curve, [addressOfDid(serviceDid, curve).slice(2)])
-    return { url, issuers: [serviceDid], audience: issuer, curve: { sha256: (data) => curve.sha256(data), verify } }
+    return { url, issuers: [serviceDid], audience: issuer, findKeys: () => verify }
   }
   const findSource = async (): Promise<EndedSessionsSource> => {
     const now = clock.nowSeconds()
@@ -124,6 +120,30 @@ async function createIssuerReader(
     return cached.value
   }
   return new EndedSessionReader({ clock, logger, curve, findSource }, options)
+}
+
+/** Publisher of a list of ended sessions. */
+interface ListPublisher {
+  url: string
+  /** DID (`did:ethr`) whose key signs the list. */
+  serviceDid: string
+}
+
+/**
+ * Finds the list of ended sessions of an issuer. What `options` does not contain is read from the issuer's discovery
+ * document.
+ * @returns undefined if the document names no list, or the issuer has a DID of another method
+ * @throws Error if the document is needed and unavailable
+ */
+export async function findListPublisher(
+  issuer: string,
+  options: Pick<IssuerEndedSessionsOptions, keyof ListPublisher> = {}
+): Promise<ListPublisher | undefined> {
+  const isComplete = options.url !== undefined && options.serviceDid !== undefined
+  const published = isComplete ? undefined : await fetchDiscovery(issuer)
+  const url = options.url ?? readField(published, 'ended_sessions_uri')
+  const serviceDid = options.serviceDid ?? readField(published, 'serviceDid')
+  return isSecureUrl(url) && isDid(serviceDid) && isEthrDid(serviceDid) ? { url, serviceDid } : undefined
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Curve } from './curve.js'
 import { isDid, isEthrDid } from './did.js'
 import { encodeBase64url } from './encoding.js'
 import { isObject } from './json.js'
-import { isSignedBy, parseJwt } from './jwt.js'
+import { parseJwt, type ParsedJwt } from './jwt.js'
 import { isSecureUrl } from './parse-url.js'
 
 /** Maximum length of a list, in bytes. A list of {@link MAX_ENDED_PER_LIST} sessions has about 190 KiB. */
@@ -42,9 +42,16 @@ export function computeSessionTag(curve: Pick<Curve, 'sha256'>, sessionId: strin
   return encodeBase64url(curve.sha256(sessionId).subarray(0, 12))
 }
 
-/** Expected values for verifying a list. */
+/** A list whose signature has not been verified yet. */
+export interface UnverifiedList extends EndedSessionList {
+  /** DID whose key has to have signed the list. */
+  issuer: string
+  jwt: ParsedJwt
+}
+
+/** Expected values for reading a list. */
 export interface EndedListExpectation {
-  /** DID of the service that publishes the list. */
+  /** DIDs of the service that publishes the list. */
   issuers: readonly string[]
   /** `serviceUrl` of that service. */
   audience: string
@@ -56,15 +63,13 @@ export interface EndedListExpectation {
 }
 
 /**
- * Verifies a list: form, header, claims, times, signature, in this order.
- * @param curve - `verify` decides about the issuer's key, and ignores its third argument
+ * Parses a list, and checks form, header, claims and times, in this order. The caller verifies the signature.
  * @returns undefined for a list that a reader must ignore
  */
-export function verifyEndedSessions(
-  curve: Pick<Curve, 'sha256' | 'verify'>,
+export function parseEndedSessions(
   jwt: unknown,
   { issuers, audience, after: requestedAfter, lastUntil = -Infinity, nowSeconds }: EndedListExpectation
-): EndedSessionList | undefined {
+): UnverifiedList | undefined {
   const parsed = parseJwt(jwt, MAX_ENDED_LIST_BYTES)
   if (parsed === undefined) return undefined
   const { alg, typ, ...otherFields } = parsed.header
@@ -75,7 +80,7 @@ export function verifyEndedSessions(
     return undefined
   if (nowSeconds >= exp || after > (requestedAfter ?? nowSeconds - RESOURCE_TOKEN_SECONDS)) return undefined
   if (until < after || until < lastUntil - MAX_STEP_BACK_SECONDS) return undefined
-  return isSignedBy(curve, parsed, new Uint8Array()) ? { after, until, exp, more, ended } : undefined
+  return { issuer: iss, jwt: parsed, after, until, exp, more, ended }
 }
 
 /**

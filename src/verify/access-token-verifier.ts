@@ -101,23 +101,22 @@ export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifi
   const verified = new RecentEntries<VerifiedToken>()
   const issuers = dids.map((did) => ({ did, keysNow: createIssuerKeys(did, options, clock, () => verified.clear()) }))
 
-  const findIssuer = (token: unknown): (typeof issuers)[number] => {
-    if (issuers.length === 1 && issuers[0] !== undefined) return issuers[0]
-    const iss = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)?.payload.iss
-    const tokenIssuer = issuers.find(({ did }) => did === iss)
-    if (tokenIssuer !== undefined) return tokenIssuer
+  const findIssuer = (iss: unknown): (typeof issuers)[number] => {
+    const issuer = issuers.find(({ did }) => did === iss)
+    if (issuer !== undefined) return issuer
     throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'iss', expected: dids } })
   }
-
-  const findKeys = async (): Promise<IsSigned> => {
-    const checks = await Promise.all(issuers.map(async ({ keysNow }) => keysNow()))
-    return (hash, signature) => checks.some((isSigned) => isSigned(hash, signature))
+  const findTokenIssuer = (token: unknown): (typeof issuers)[number] => {
+    if (issuers.length === 1 && issuers[0] !== undefined) return issuers[0]
+    return findIssuer(parseJwt(token, MAX_ACCESS_TOKEN_BYTES)?.payload.iss)
   }
+
+  const findKeys = async (issuer: string): Promise<IsSigned> => findIssuer(issuer).keysNow()
   const publisher = { issuers: issuers.map(({ did }) => did), audience, clock, findKeys }
   const endedSessions = createEndedSessionReader(options.endedSessions, publisher)
 
   const verifyToken = async (token: unknown): Promise<VerifiedToken> => {
-    const { did: serviceDid, keysNow } = findIssuer(token)
+    const { did: serviceDid, keysNow } = findTokenIssuer(token)
     const isSigned = await keysNow()
     const now = clock.nowSeconds()
     const verifiedUser = typeof token === 'string' ? verified.get(token) : undefined

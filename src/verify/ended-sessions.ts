@@ -12,7 +12,7 @@ interface Publisher {
   issuers: readonly string[]
   audience: string
   clock: Clock
-  findKeys: () => Promise<IsSigned>
+  findKeys: (issuer: string) => Promise<IsSigned>
 }
 
 /**
@@ -37,10 +37,7 @@ export function createEndedSessionReader(
     if (isSecureUrl(url)) return (listUrl = url)
     throw new Error(`the discovery document of ${audience} names no ended_sessions_uri`)
   }
-  const findSource = async () => {
-    const [url, isSigned] = await Promise.all([findUrl(), findKeys()])
-    return { url, issuers, audience, curve: { sha256: pureCurve.sha256, verify: isSigned } }
-  }
+  const findSource = async () => ({ url: await findUrl(), issuers, audience, findKeys })
   const logger = {
     warn: (fields: object, message: string) => console.warn(`express-did-auth/verify: ${message}`, fields)
   }

@@ -1,25 +1,34 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
 import { createHmac, generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
+import type { RequestListener } from 'node:http'
 import { SignJWT, UnsecuredJWT } from 'jose'
 import { createResourceIssuer } from '../../src/adapters/resource-issuer.js'
-import type { ResourceKey } from '../../src/ports.js'
+import type { IssuerEndedSessionsOptions, ResourceKey } from '../../src/ports.js'
 import { deadRpcUrl } from '../support/faults/rpc-node.js'
 import { refusal } from '../support/fixtures/refusal.js'
 import { startIssuer, type TestIssuer } from '../support/servers/resource-tokens.js'
 import { resourceKey } from '../support/servers/test-app.js'
 import { es256k } from '../protocol/forge-jwt.js'
-import { serviceWallet, TestClock } from '../support/fixtures/fixtures.js'
+import { createNumberedWallet, serviceWallet, TestClock } from '../support/fixtures/fixtures.js'
 
 const ORDERS = 'https://orders.example'
 const KEYS = '/.well-known/jwks.json'
+const DISCOVERY = '/.well-known/did-auth.json'
+const LIST = '/.well-known/ended-sessions'
 
 /** Returns a verifier for tokens of an issuer on this machine, with a clock that the test controls. */
-async function createVerifier(issuer: TestIssuer, networks?: readonly string[], keys?: readonly ResourceKey[]) {
+async function createVerifier(
+  issuer: TestIssuer,
+  networks?: readonly string[],
+  keys?: readonly ResourceKey[],
+  endedSessions?: boolean | IssuerEndedSessionsOptions
+) {
   const clock = new TestClock()
   const warnings: Record<string, unknown>[] = []
   const ignore = (): void => undefined
   const logger = { info: ignore, error: ignore, warn: (fields: Record<string, unknown>) => void warnings.push(fields) }
-  const verify = createResourceIssuer({ issuer: issuer.url, audience: ORDERS, keys, networks, clock, logger })
+  const parts = { issuer: issuer.url, audience: ORDERS, keys, networks, endedSessions, clock, logger }
+  const verify = createResourceIssuer(parts)
   return { clock, warnings, verify, fetches: () => issuer.asked.filter((path) => path === KEYS).length }
 }
 
@@ -287,7 +296,7 @@ describe('createResourceIssuer: fetching keys', () => {
     const { verify } = await createVerifier({ ...issuer, url })
     await verify(await signToken(issuer, createPayload({ ...issuer, url })))
     expect(fetched.mock.calls.map(([fetchedUrl]) => (fetchedUrl as URL).href)).toEqual([
-      `${issuer.url}/.well-known/did-auth.json`,
+      `${issuer.url}${DISCOVERY}`,
       `${issuer.url}${KEYS}`
     ])
   })
@@ -313,17 +322,13 @@ describe('createResourceIssuer: fetching keys', () => {
     const issuer = await startIssuer()
     const { keys } = (await issuer.get(KEYS)).body
     issuer.answer = (req, res) => {
-      const answers = {
-        [KEYS]: 404,
-        '/keys': { keys },
-        '/.well-known/did-auth.json': { jwks_uri: `${issuer.url}/keys` }
-      }
+      const answers = { [KEYS]: 404, '/keys': { keys }, [DISCOVERY]: { jwks_uri: `${issuer.url}/keys` } }
       const body = answers[req.url as keyof typeof answers]
       res.writeHead(body === 404 ? 404 : 200).end(JSON.stringify(body))
     }
     const token = await issuer.tokenFor(ORDERS)
     await (await createVerifier(issuer)).verify(token)
-    expect(issuer.asked).toEqual(['/.well-known/did-auth.json', '/keys'])
+    expect(issuer.asked).toEqual([DISCOVERY, '/keys'])
     const plain = (req: { url?: string }, res: { statusCode: number; end: (text?: string) => unknown }): void => {
       if (req.url === KEYS) res.end(JSON.stringify({ keys }))
       else Object.assign(res, { statusCode: 404 }).end()
@@ -352,5 +357,87 @@ describe('createResourceIssuer: fetching keys', () => {
     ).rejects.toEqual(invalid)
     // The token was cached, but its key is no longer published.
     await expect(verify(old)).rejects.toEqual(invalid)
+  })
+})
+
+describe('createResourceIssuer: sessions that ended at the issuer', () => {
+  /** Returns tokens of a session that was logged out and of an active one. */
+  async function createTokens(issuer: TestIssuer): Promise<Record<'ended' | 'active', string>> {
+    const [ended, active] = [await issuer.logIn(), await issuer.logIn()]
+    const tokens = {
+      ended: await issuer.tokenFor(ORDERS, ended.accessToken),
+      active: await issuer.tokenFor(ORDERS, active.accessToken)
+    }
+    await issuer.logOut(ended.accessToken)
+    return tokens
+  }
+
+  /** Serves the list at another path only. */
+  function moveList(issuer: TestIssuer, path: string): void {
+    const app = issuer.app as unknown as RequestListener
+    issuer.answer = (req, res) => {
+      req.url = req.url === path ? LIST : req.url === LIST ? '/nowhere' : req.url
+      app(req, res)
+    }
+  }
+
+  it.each<[string, (issuer: TestIssuer) => boolean | IssuerEndedSessionsOptions, ResourceKey[] | undefined]>([
+    ['the list in discovery', () => true, undefined],
+    ['the list at a url, and the DID in discovery', ({ url }) => ({ url: `${url}/list` }), undefined],
+    ['the list in discovery, and a serviceDid', () => ({ serviceDid: serviceWallet.did }), undefined],
+    ['the list in discovery, with keys that are given', () => true, [resourceKey(1)]]
+  ])('are refused by %s', async (_name, createOption, keys) => {
+    const issuer = await startIssuer({ endedSessions: true })
+    const option = createOption(issuer)
+    const { verify } = await createVerifier(issuer, undefined, keys, option)
+    const { ended, active } = await createTokens(issuer)
+    if (typeof option === 'object' && option.url !== undefined) moveList(issuer, '/list')
+    await expect(verify(ended)).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
+    await expect(verify(active)).resolves.toBeDefined()
+    expect(issuer.asked).toContain(DISCOVERY)
+  })
+
+  it('are refused without discovery if url, serviceDid and keys are given', async () => {
+    const issuer = await startIssuer({ endedSessions: true })
+    const option = { url: `${issuer.url}${LIST}`, serviceDid: serviceWallet.did }
+    const { verify } = await createVerifier(issuer, undefined, [resourceKey(1)], option)
+    const { ended, active } = await createTokens(issuer)
+    await expect(verify(active)).resolves.toBeDefined()
+    await expect(verify(ended)).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
+    expect(issuer.asked).toEqual([LIST])
+  })
+
+  it('are accepted without the option', async () => {
+    const issuer = await startIssuer({ endedSessions: true })
+    const { verify } = await createVerifier(issuer)
+    await expect(verify((await createTokens(issuer)).ended)).resolves.toBeDefined()
+    expect(issuer.asked).toEqual([DISCOVERY, KEYS])
+  })
+
+  it('ignore a list of another service than serviceDid', async () => {
+    const issuer = await startIssuer({ endedSessions: true })
+    const option = { serviceDid: createNumberedWallet(2).did }
+    const { verify, warnings } = await createVerifier(issuer, undefined, undefined, option)
+    await expect(verify((await createTokens(issuer)).active)).rejects.toEqual(refusal('ERR_ENDED_SESSIONS'))
+    expect(warnings).toMatchObject([
+      { event: 'ended-sessions', reason: `${issuer.url}${LIST} answered an invalid list` }
+    ])
+  })
+
+  it.each<[string, 'accept' | 'refuse']>([
+    ['are accepted with one warning', 'accept'],
+    ['cause ERR_ENDED_SESSIONS', 'refuse']
+  ])('%s for an issuer with a DID of another method, with whenStale %s', async (_name, whenStale) => {
+    const issuer = await startIssuer({ endedSessions: true, serviceDid: 'did:web:auth.example' })
+    const { verify, warnings } = await createVerifier(issuer, undefined, undefined, { whenStale })
+    const { ended, active } = await createTokens(issuer)
+    for (const token of [ended, active]) {
+      const verified = expect(verify(token))
+      if (whenStale === 'accept') await verified.resolves.toBeDefined()
+      else await verified.rejects.toEqual(refusal('ERR_ENDED_SESSIONS'))
+    }
+    const reason = `${issuer.url} publishes no list of ended sessions`
+    expect(warnings).toMatchObject([{ event: 'ended-sessions', reason }])
+    expect(issuer.asked).not.toContain(LIST)
   })
 })

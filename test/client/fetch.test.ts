@@ -1,7 +1,9 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
+import { accessTokenVerifier, requireToken } from 'express-did-auth/verify'
 import { startServer } from '../support/fixtures/client-error.js'
 import { alice, requestStatus, type ClientService, startClientService } from '../support/servers/client-service.js'
+import { serviceWallet } from '../support/fixtures/fixtures.js'
 import { createThrowing } from '../support/fixtures/refusal.js'
 
 let service: ClientService
@@ -237,5 +239,45 @@ describe('DidAuthClient.fetch', () => {
     await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     const signal = AbortSignal.abort(new Error('left'))
     await expect(auth.fetch('/me', { signal })).rejects.toEqual(new Error('left'))
+  })
+})
+
+describe('DidAuthClient.fetch to a second service that reads the list of ended sessions', () => {
+  let orders: string
+
+  beforeEach(async () => {
+    service = await startClientService({ endedSessions: true })
+    const { clock } = service
+    const endedSessions = { url: `${service.url}/.well-known/ended-sessions` }
+    const audience = 'https://service.example'
+    const verify = accessTokenVerifier({ issuer: serviceWallet.did, audience, endedSessions, clock })
+    orders = await startServer(express().get('/orders', requireToken(verify), (_req, res) => void res.send('OK')))
+  })
+
+  it('refreshes once after a logout on another device, and reports that the session has ended', async () => {
+    const auth = await service.signedIn({ origins: [orders] })
+    await service.requireDid.sessions.revoke(auth.session!.sessionId)
+    const ended = { code: 'SESSION_ENDED', reason: 'revoked' }
+    await expect(auth.fetch(`${orders}/orders`)).rejects.toMatchObject(ended)
+    expect([service.count('/orders'), service.count('/refresh-token'), auth.session]).toEqual([1, 1, undefined])
+  })
+
+  it('keeps the session if the service cannot be reached for the refresh', async () => {
+    const auth = await service.signedIn({ origins: [orders] })
+    const { session } = auth
+    await service.requireDid.sessions.revoke(session!.sessionId)
+    service.lose('/refresh-token')
+    await expect(auth.fetch(`${orders}/orders`)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    expect(auth.session).toEqual(session)
+  })
+
+  it('refreshes once if the session is active at the service, returns the refusals, and keeps the session', async () => {
+    const auth = await service.signedIn({ origins: [orders] })
+    const refused = { code: 'ERR_SESSION_ENDED' }
+    service.intercept(({ path }) => (path === '/orders' ? Response.json(refused, { status: 401 }) : undefined))
+    for (let count = 0; count < 3; count += 1)
+      expect(await (await auth.fetch(`${orders}/orders`)).json()).toEqual(refused)
+    expect([service.count('/refresh-token'), service.count('/orders')]).toEqual([1, 4])
+    expect(await requestStatus(auth)).toBe(200)
   })
 })

@@ -96,6 +96,25 @@ describe('accessTokenVerifier with endedSessions', () => {
     await expect(verify(second.accessToken)).resolves.toBeDefined()
   })
 
+  it('resolves only the DID that signed the list, and accepts the list while the other DID is unavailable', async () => {
+    const [{ did }, unavailable] = [serviceWallet, createNumberedWallet(2).did]
+    const verificationMethod = [{ id: `${did}#1`, controller: did, blockchainAccountId: `eip155:30:${did.slice(-42)}` }]
+    const resolved: string[] = []
+    const resolve = async (issuer: string): Promise<object> => {
+      resolved.push(issuer)
+      if (issuer !== did) throw new Error('unavailable')
+      const didDocument = { id: did, verificationMethod, assertionMethod: [`${did}#1`] }
+      return { didResolutionMetadata: {}, didDocumentMetadata: {}, didDocument }
+    }
+    const options = { audience: site.url, resolver: { resolve }, endedSessions: true, clock: site.clock }
+    const verify = accessTokenVerifier({ issuer: [unavailable, did], ...options })
+    const [ended, active] = [await site.logIn(), await site.logIn()]
+    await site.logOut(ended.accessToken)
+    await expect(verify(active.accessToken)).resolves.toBeDefined()
+    await expect(verify(ended.accessToken)).rejects.toEqual(refusal('ERR_SESSION_ENDED'))
+    expect(resolved).toEqual([did])
+  })
+
   it('knows sessions that ended before its first request', async () => {
     const { accessToken } = await site.logIn()
     await site.logOut(accessToken)

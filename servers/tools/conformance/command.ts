@@ -6,14 +6,21 @@ import { printReport, readArguments, readOrigins, readUrl, toPrintable, UsageErr
 import type { CommandLine, Paint } from '../command-line.js'
 import { flowPaths, readRealm, ServiceUnderTest, type FlowPaths, type ServiceOptions } from '../service-under-test.js'
 import { answerChecks } from './answer-checks.js'
+import { endedChecks, hasEndedSessions } from './ended-checks.js'
 import { loginChecks } from './login-checks.js'
 import { pageChecks } from './page-checks.js'
-import { assertThat, NotApplicable, pageRules, rules, siweRules } from './rules.js'
+import { assertThat, endedRules, NotApplicable, pageRules, rules, siweRules } from './rules.js'
 import type { Check, CheckResult, PageRuleId, RuleId } from './rules.js'
 import { sessionChecks } from './session-checks.js'
 import { siweChecks } from './siwe-checks.js'
 
-const checks: Readonly<Record<RuleId, Check>> = { ...loginChecks, ...sessionChecks, ...answerChecks, ...siweChecks }
+const checks: Readonly<Record<RuleId, Check>> = {
+  ...loginChecks,
+  ...sessionChecks,
+  ...answerChecks,
+  ...endedChecks,
+  ...siweChecks
+}
 
 /** Returns the command-line option for a path, such as `refresh-token-path`. */
 const toOptionName = (name: string): string => `${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}-path`
@@ -61,7 +68,8 @@ export async function checkConformance(options: CheckOptions, isSiwe = false): P
     }
   }
   const hasSiwe = isSiwe || (await service.requestSiweNonce()) !== undefined
-  const applicableRules = { ...(!isSiwe && rules), ...(hasSiwe && siweRules) }
+  const flowRules = isSiwe ? {} : { ...rules, ...(hasEndedSessions(service) && endedRules) }
+  const applicableRules = { ...flowRules, ...(hasSiwe && siweRules) }
   for (const [id, rule] of Object.entries(applicableRules)) await run(id, rule, () => checks[id as RuleId](service))
   for (const origin of isSiwe ? [] : (options.origins ?? [])) {
     for (const [id, rule] of Object.entries(pageRules)) {

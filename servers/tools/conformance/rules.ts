@@ -4,6 +4,8 @@ import { describe, type Exchange, type ServiceUnderTest } from '../service-under
 /** Number of copies of one request that compete in a race. */
 const RACERS = 8
 export const MAX_ACCESS_TOKEN_SECONDS = 900
+/** Time after a logout in which the list of ended sessions has to contain the session, in seconds. */
+export const MAX_LISTING_SECONDS = 5
 export const FOREIGN_ORIGIN = 'https://other.example'
 
 /** Rules of the HTTP protocol by their stable ids, in the order in which they are checked. */
@@ -70,6 +72,16 @@ export const rules = {
   'no-server-errors': 'no response to these checks has status 429 or 5xx'
 }
 
+/** Rules of the list of ended sessions. They are checked if the discovery document has `ended_sessions_uri`. */
+export const endedRules = {
+  'ended-sessions-logout': `the list of ended sessions contains a session at most ${MAX_LISTING_SECONDS} s after its logout`,
+  'ended-sessions-form': 'the list is a JWT of the service for itself, as ended-sessions+jwt, valid for at most 60 s',
+  'ended-sessions-signature': 'the key of the DID of the service signed the list',
+  'ended-sessions-cors': 'pages of every origin may read the list',
+  'ended-sessions-after': 'a malformed after gets 400',
+  'ended-sessions-etag': 'a request with the ETag of the list gets 304'
+}
+
 /** Rules about the pages of an origin. Each of them is checked for each `--origin`, and by `doctor`. */
 export const pageRules = {
   'page-cors': 'the browser lets the page send all headers of this protocol, and read responses with their headers',
@@ -97,7 +109,7 @@ export const siweRules = {
   'siwe-cookies': 'EIP-4361: cookies are HttpOnly and SameSite=Lax or Strict, and over https also Secure'
 }
 
-export type RuleId = keyof typeof rules | keyof typeof siweRules
+export type RuleId = keyof typeof rules | keyof typeof endedRules | keyof typeof siweRules
 export type PageRuleId = keyof typeof pageRules
 
 /** Checks a service for one rule. @throws Violation */

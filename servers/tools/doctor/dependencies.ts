@@ -3,7 +3,14 @@ import { networkInterfaces } from 'node:os'
 import { dirname, join } from 'node:path'
 import { didOfPrivateKey, loadCurve } from 'express-did-auth'
 import { addressOfDid, isEthrDid, networkOfDid } from 'express-did-auth/protocol'
-import { defaultNetworks, fetchIssuerKeys, isLoopbackHost, toNetwork, within } from 'express-did-auth/server-kit'
+import {
+  defaultNetworks,
+  fetchIssuerKeys,
+  findListPublisher,
+  isLoopbackHost,
+  toNetwork,
+  within
+} from 'express-did-auth/server-kit'
 import type { ServerEnv } from '../../config/read-env.js'
 import { findPrivateKey } from '../../config/service-identity.js'
 import { describeReason } from '../../config/startup-error.js'
@@ -149,7 +156,7 @@ function checkNetwork(
       ? []
       : Object.entries(nodes).map(([network, url]) => findChainFault(network, url, rpcUrl === undefined))
   if (name !== 'auth' && ipfsUrl !== undefined) checks.push(checkIpfsNode(ipfsUrl, addresses))
-  if (name !== 'auth' && issuer !== undefined && issuer !== ownIssuer) checks.push(findIssuerFault(issuer))
+  if (name !== 'auth' && issuer !== undefined && issuer !== ownIssuer) checks.push(findIssuerFault(issuer, env))
   return checks
 }
 
@@ -176,11 +183,24 @@ function findChainId(network: string): number | undefined {
   return defaultNetworks.find(({ name }) => name === network)?.chainId ?? OTHER_CHAIN_IDS[network]
 }
 
-async function findIssuerFault(issuer: string): Promise<Finding | false> {
+const ISSUER_REMEDY =
+  'TRUSTED_ISSUER=…, or let this machine resolve its name and trust its certificate (NODE_EXTRA_CA_CERTS)'
+
+/** Finds an issuer without keys or, as a note, without a list of ended sessions. */
+async function findIssuerFault(
+  issuer: string,
+  { ENDED_SESSIONS_WHEN_STALE: whenStale }: Pick<ServerEnv, 'ENDED_SESSIONS_WHEN_STALE'>
+): Promise<Finding | false> {
+  const name = `${issuer} (TRUSTED_ISSUER)`
   const reason = await within(TIMEOUT_MILLISECONDS, fetchIssuerKeys(issuer)).then(() => undefined, describeReason)
-  const remedy =
-    'TRUSTED_ISSUER=…, or let this machine resolve its name and trust its certificate (NODE_EXTRA_CA_CERTS)'
-  return reason !== undefined && change('issuer', `${issuer} (TRUSTED_ISSUER) returns no keys: ${reason}`, remedy)
+  if (reason !== undefined) return change('issuer', `${name} returns no keys: ${reason}`, ISSUER_REMEDY)
+  const publisher = await within(TIMEOUT_MILLISECONDS, findListPublisher(issuer)).catch(() => undefined)
+  if (publisher !== undefined) return false
+  const problem = `${name} publishes no list of ended sessions`
+  if (whenStale === 'refuse')
+    return change('issuer-list', `${problem}, so that all its tokens get 503`, 'ENDED_SESSIONS_WHEN_STALE=accept')
+  const remedy = 'ENDED_SESSIONS=true at that server, or endedSessions: true in its own app'
+  return note('issuer-list', `${problem}: its tokens are accepted until they expire, also after a logout`, remedy)
 }
 
 const LOCAL_REMEDY = 'ipfs config Addresses.API /ip4/127.0.0.1/tcp/5001'

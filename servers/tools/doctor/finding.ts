@@ -26,6 +26,7 @@ const reasons = {
   'service-did':
     'Services that look up the key of this DID refuse the tokens of this service, unless PRIVATE_KEY now controls the DID.',
   issuer: 'The server answers tokens of that auth server with 503, so users need a second login.',
+  'issuer-list': 'This server learns of a logout at that auth server only by the list.',
   'not-ready': 'A load balancer that checks /ready stops sending requests, and requests that need this part fail.',
   'not-ready/part': 'The server works without it. Only requests that need it fail.',
   'rpc-unavailable':

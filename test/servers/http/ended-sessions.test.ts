@@ -22,6 +22,16 @@ const ENDED = [401, 'Session ended']
 /** Public URL of an auth server in the same process. It does not resolve on this machine. */
 const PUBLIC_AUTH = 'https://auth.invalid'
 
+/** Builds an auth server that ends with the test. */
+async function startAuth(env: Record<string, string> = {}, store: Store = memoryStore()): Promise<TestServer> {
+  const auth = await testAuthServer(env, { store })
+  afterTest(
+    () => store.close(),
+    () => auth.close()
+  )
+  return auth
+}
+
 /** Returns the parts of a server in the process of auth, as the command `all` passes them. */
 const createSharedParts = (listenUrl: string) => ({
   serviceUrls: new Map<ServerName, string>([['auth', PUBLIC_AUTH]]),
@@ -72,8 +82,7 @@ describe('the auth server', () => {
     ['publishes no list with a store that has none', {}, { listEndedSessions: undefined }, false]
   ])('%s', async (_name, env, changes, isPublished) => {
     const store: Store = Object.assign(memoryStore(), changes)
-    const { listener, ready } = await testAuthServer(env, { store })
-    await ready
+    const { listener } = await startAuth(env, store)
     const discovered = (await request(listener).get(DISCOVERY)).body as Record<string, unknown>
     expect(discovered.ended_sessions_uri).toBe(isPublished ? `https://auth.example${LIST}` : undefined)
     await request(listener)
@@ -99,7 +108,7 @@ describe('relay and vault in the process of auth', () => {
   })
 
   it('refuse a session of the auth server itself', async () => {
-    const auth = await testAuthServer({ RESOURCES: `${RELAY},${VAULT}`, SERVICE_DID: serviceWallet.did })
+    const auth = await startAuth({ RESOURCES: `${RELAY},${VAULT}`, SERVICE_DID: serviceWallet.did })
     const { token, logOut } = await logInAtServer(auth)
     const shared = createSharedParts(await startServer(auth.listener))
     const serviceUrls = new Map<ServerName, string>([['auth', 'https://auth.example']])
@@ -114,13 +123,14 @@ describe('relay and vault in the process of auth', () => {
   })
 
   it('find the list for each HOST, and do without it for ENDED_SESSIONS=false or a DID of another method', () => {
-    const findUrl = (listenUrl: string | undefined, env = {}, serviceDid = serviceWallet.did): unknown => {
+    const findUrl = (listenUrl: string | undefined, changes = {}, serviceDid = serviceWallet.did): unknown => {
       const shared = {
         ...createSharedParts(''),
         listenUrls: new Map(listenUrl === undefined ? [] : [['auth', listenUrl]])
       }
       const identity = { ...shared.identity, serviceDid }
-      const trusted = findTrustedIssuer({ ...shared, identity, env: { ENDED_SESSIONS: true, ...env } } as never)
+      const env = { ENDED_SESSIONS: true, ...changes }
+      const trusted = findTrustedIssuer({ ...shared, identity, env, store: memoryStore() } as never)
       const options: DidAuthConfig['resourceIssuer'] = trusted
       return (options?.endedSessions as { url?: string } | undefined)?.url
     }
@@ -131,6 +141,18 @@ describe('relay and vault in the process of auth', () => {
     expect(findUrl(undefined)).toBe(`${PUBLIC_AUTH}${LIST}`)
     expect(findUrl('http://127.0.0.1:3000', { ENDED_SESSIONS: false })).toBeUndefined()
     expect(findUrl('http://127.0.0.1:3000', {}, 'did:web:auth.example')).toBeUndefined()
+  })
+
+  it('do without the list, also with ENDED_SESSIONS_WHEN_STALE=refuse, if the store of auth has none', async () => {
+    const issuer = await startIssuer({ ...resources, serviceUrl: PUBLIC_AUTH, endedSessions: false })
+    const options = { ...createSharedParts(issuer.url), clock: issuer.clock }
+    const store: Store = Object.assign(memoryStore(), { listEndedSessions: undefined })
+    const env = { ENDED_SESSIONS_WHEN_STALE: 'refuse' }
+    const [without, withList] = [await startRelay(env, { ...options, store }), await startRelay(env, options)]
+    const { token } = await logInFor(issuer, RELAY)
+    expect(await without.post(token)).toEqual([200, ''])
+    expect(countAsked(issuer, LIST)).toBe(0)
+    expect((await withList.post(token))[0]).toBe(503)
   })
 
   it('start with a HOST of all addresses and with a DID of another method', async () => {

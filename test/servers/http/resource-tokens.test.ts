@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
+import { memoryStore } from 'express-did-auth'
 import request from 'supertest'
 import { createResourceOptions, findTrustedIssuer } from '../../../servers/http/did-auth.js'
 import { afterTest } from '../../support/fixtures/after-test.js'
@@ -113,8 +114,9 @@ describe('servers in one process', () => {
     ({
       env: { RESOURCES: [], ...env },
       identity: { resourceKeys: resources.resourceKeys },
-      serviceUrls: new Map(urls)
-    }) as unknown as Parameters<typeof createResourceOptions>[0]
+      serviceUrls: new Map(urls),
+      store: memoryStore()
+    }) as unknown as Parameters<typeof createResourceOptions>[0] & Parameters<typeof findTrustedIssuer>[0]
   const allUrls: [string, string][] = [
     ['auth', 'http://localhost:3000'],
     ['relay', 'http://localhost:3001'],

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express'
 import { sha256, Signature, SigningKey, toUtf8Bytes, verifyMessage } from 'ethers'
@@ -32,6 +32,17 @@ export type Fault =
   | 'logout that keeps the session'
   | 'logout of all sessions'
   | 'credentials for every origin'
+  | 'ended sessions never listed'
+  | 'ended sessions listed by id'
+  | 'list of another type'
+  | 'list of another issuer'
+  | 'list for another audience'
+  | 'list for an hour'
+  | 'list that another key signed'
+  | 'list for own pages'
+  | 'list for any after'
+  | 'list without ETag'
+  | 'list that is never unchanged'
 
 interface ToySession {
   id: string
@@ -56,6 +67,7 @@ const PROBLEM = 'application/problem+json'
 export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestClock } {
   const clock = new TestClock()
   const sessions = new Set<ToySession>()
+  const endedIds: string[] = []
   const challenges = new Map<string, string>()
   const key = new SigningKey(serviceWallet.privateKey)
   const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -183,8 +195,41 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
     const isEnded = ({ id, did }: ToySession): boolean =>
       id === claims.sid || (fault === 'logout of all sessions' && did === claims.sub)
     const ended = fault === 'logout that keeps the session' ? [] : [...sessions].filter(isEnded)
-    for (const session of ended) sessions.delete(session)
+    for (const session of ended) {
+      sessions.delete(session)
+      if (fault !== 'ended sessions never listed') endedIds.push(session.id)
+    }
     res.status(200).end()
+  }
+
+  /** Answers the list of all sessions that ended since the start, whose order is that of their ends. */
+  const answerEnded = (req: Request, res: Response): void => {
+    const { after = '0' } = req.query
+    const isTime = typeof after === 'string' && /^\d+$/.test(after)
+    if (!isTime && fault !== 'list for any after') {
+      res.status(400).end()
+      return
+    }
+    const iat = clock.nowSeconds()
+    const toTag = (id: string): string =>
+      fault === 'ended sessions listed by id' ? id : createHash('sha256').update(id).digest('base64url').slice(0, 16)
+    const claims = {
+      iss: fault === 'list of another issuer' ? `${serviceWallet.did.slice(0, -2)}00` : serviceWallet.did,
+      aud: fault === 'list for another audience' ? 'https://other.example' : `https://${toyDomain}`,
+      iat,
+      exp: iat + (fault === 'list for an hour' ? 3_600 : 60),
+      ...{ after: 0, until: iat, more: false, ended: endedIds.map(toTag) }
+    }
+    const typ = fault === 'list of another type' ? 'JWT' : 'ended-sessions+jwt'
+    const input = `${encode({ alg: 'ES256K', typ })}.${encode(claims)}`
+    const signedInput = fault === 'list that another key signed' ? `${input}x` : input
+    const list = `${input}.${signInput(signedInput)}`
+    const etag = `"${createHash('sha256').update(list).digest('hex')}"`
+    if (fault !== 'list for own pages') res.set('Access-Control-Allow-Origin', '*')
+    if (fault !== 'list without ETag') res.set('ETag', etag)
+    const isUnchanged = req.get('if-none-match') === etag && fault !== 'list that is never unchanged'
+    if (isUnchanged) res.writeHead(304).end()
+    else res.writeHead(200, { 'Content-Type': 'application/jwt' }).end(list)
   }
 
   const app = express()
@@ -200,6 +245,12 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
     app.post(path, answerChallenge(flow)).get(`${path}/:did`, answerChallenge(flow)).post(`/${flow}`, logIn(flow))
   }
   app.post('/refresh-token', refresh).post('/logout', logOut)
+  app.get('/.well-known/ended-sessions', answerEnded)
+  app.get('/.well-known/did-auth.json', (_req, res) => {
+    const serviceUrl = `https://${toyDomain}`
+    const ended_sessions_uri = `${serviceUrl}/.well-known/ended-sessions`
+    res.json({ version: 1, serviceUrl, serviceDid: serviceWallet.did, ended_sessions_uri })
+  })
   app.get('/me', (req, res) => {
     const claims = readClaims(req)
     if (typeof claims === 'string') refuse(req, res, 401, claims)

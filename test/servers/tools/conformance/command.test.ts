@@ -29,6 +29,18 @@ describe('the command conformance', () => {
     expect(checks.filter(({ id }) => id.startsWith('siwe-'))).toEqual([])
   })
 
+  it('finds no fault in the list of ended sessions of the library, and checks it only if it exists', async () => {
+    const [withList, without] = [await testApp({ endedSessions: true }, { prefix: '/api' }), await testApp()]
+    const reports = [
+      await checkService(withList.app, { clock: withList.clock, path: '/api' }),
+      await checkService(without.app, { clock: without.clock })
+    ]
+    const outcomes = reports.map(({ checks }) =>
+      checks.flatMap(({ id, outcome }) => (id.startsWith('ended-sessions-') ? [outcome] : []))
+    )
+    expect(outcomes).toEqual([Array(6).fill('passed'), []])
+  })
+
   it('finds no fault in the library with tokens in cookies', async () => {
     const { app, clock } = await testApp({ useCookies: true, cookiePrefix: '__Host-' })
     const report = await checkService(app, { clock })

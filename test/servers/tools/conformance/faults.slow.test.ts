@@ -33,9 +33,20 @@ describe('the command conformance', () => {
     ['old refresh token', 'refresh-single-use refresh-race'],
     ['refresh token replaced late', 'refresh-race'],
     ['repeat without key', 'refresh-repeat'],
-    ['logout that keeps the session', 'logout-ends-refresh'],
+    ['logout that keeps the session', 'logout-ends-refresh ended-sessions-logout'],
     ['logout of all sessions', 'logout-one-session'],
-    ['credentials for every origin', 'cors']
+    ['credentials for every origin', 'cors'],
+    ['ended sessions never listed', 'ended-sessions-logout'],
+    ['ended sessions listed by id', 'ended-sessions-logout'],
+    ['list of another type', 'ended-sessions-form'],
+    ['list of another issuer', 'ended-sessions-form'],
+    ['list for another audience', 'ended-sessions-form'],
+    ['list for an hour', 'ended-sessions-form'],
+    ['list that another key signed', 'ended-sessions-signature'],
+    ['list for own pages', 'ended-sessions-cors'],
+    ['list for any after', 'ended-sessions-after'],
+    ['list without ETag', 'ended-sessions-etag'],
+    ['list that is never unchanged', 'ended-sessions-etag']
   ])('detects "%s" with the expected check', async (fault, expected) => {
     const { app, clock } = startToyAuthServer(fault)
     const report = await checkService(app, { clock, domain: toyDomain })

@@ -220,8 +220,21 @@ describe('the command doctor', () => {
     const vaultRun = await diagnose({ TRUSTED_ISSUER: deadUrl }, ['--server', 'vault'])
     expect(vaultRun).toMatchObject({ code: 1, findings: [{ id: 'issuer', level: 'change', what: reason }] })
     expect((await diagnose({ TRUSTED_ISSUER: deadUrl, AUTH_SERVICE_URL: deadUrl })).ids).toEqual([])
-    const issuer = await startIssuer()
+    const issuer = await startIssuer({ endedSessions: true })
     expect((await diagnose({ TRUSTED_ISSUER: issuer.url }, ['--server', 'relay'])).ids).toEqual([])
+  })
+
+  it('notes a TRUSTED_ISSUER whose discovery names no list of ended sessions, or that has no discovery', async () => {
+    const what = 'publishes no list of ended sessions'
+    for (const config of [{ discovery: true }, {}]) {
+      const TRUSTED_ISSUER = (await startIssuer(config)).url
+      const noted = await diagnose({ TRUSTED_ISSUER }, ['--server', 'vault'])
+      expect(noted).toMatchObject({ code: 0, ids: ['note issuer-list'] })
+      const effect = 'its tokens are accepted until they expire, also after a logout'
+      expect(noted.findings[0]?.what).toBe(`${TRUSTED_ISSUER} (TRUSTED_ISSUER) ${what}: ${effect}`)
+      const refused = await diagnose({ TRUSTED_ISSUER, ENDED_SESSIONS_WHEN_STALE: 'refuse' }, ['--server', 'vault'])
+      expect(refused).toMatchObject({ code: 1, ids: ['change issuer-list'] })
+    }
   })
 
   it('finds an IPFS node whose RPC port other machines can reach', async () => {

@@ -1,0 +1,89 @@
+import { build } from 'esbuild'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '../fixtures/store-folder.js'
+
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+/** The Workers runtime, as test/slow/package.json installs it on Linux x64. */
+const PROGRAM = join(root, 'test/slow/node_modules/@cloudflare/workerd-linux-64/bin/workerd')
+
+/** Guard of another service. It passes `waitUntil` of each request, since Workers cancel fetches after the response. */
+const GUARD = `import { accessTokenVerifier, DidAuthError, errorStatuses } from './src/verify/index.js'
+let verify
+export default {
+  async fetch(request, { issuer, audience, url }, context) {
+    verify ??= accessTokenVerifier({ issuer, audience, endedSessions: { url } })
+    try {
+      const { did } = await verify.request(request, { waitUntil: (work) => context.waitUntil(work) })
+      return Response.json({ did })
+    } catch (error) {
+      if (!(error instanceof DidAuthError)) throw error
+      return Response.json({ code: error.code }, { status: errorStatuses[error.code] })
+    }
+  }
+}`
+
+/** A service in the Workers runtime. */
+export interface GuardWorker {
+  url: string
+  port: number
+  stop(): Promise<void>
+}
+
+/** Starts a Worker whose routes all need an access token of a service, and that reads its list of ended sessions. */
+export async function startGuardWorker(options: Record<'issuer' | 'audience' | 'url', string>): Promise<GuardWorker> {
+  const folder = temporaryFolder()
+  await build({
+    stdin: { contents: GUARD, resolveDir: root },
+    outfile: join(folder.path, 'worker.js'),
+    bundle: true,
+    format: 'esm',
+    conditions: ['workerd', 'worker', 'browser']
+  })
+  const bindings = Object.entries(options).map(([name, text]) => `(name = "${name}", text = ${JSON.stringify(text)})`)
+  const config = `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+    (name = "main", worker = .guard),
+    (name = "internet", network = (allow = ["local"]))
+  ],
+  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")]
+);
+const guard :Workerd.Worker = (
+  modules = [(name = "worker.js", esModule = embed "worker.js")],
+  bindings = [${bindings.join(', ')}],
+  compatibilityDate = "2026-01-01"
+);
+`
+  const file = join(folder.path, 'config.capnp')
+  writeFileSync(file, config)
+  const child = spawn(PROGRAM, ['serve', file, '--control-fd=3'], { stdio: ['ignore', 'inherit', 'inherit', 'pipe'] })
+  const stop = async (): Promise<void> => {
+    const ended = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined
+    child.kill('SIGKILL')
+    await ended
+    folder.remove()
+  }
+  try {
+    const port = await readPort(child.stdio[3] as Readable)
+    return { url: `http://127.0.0.1:${port}`, port, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** Reads the port that the runtime reports once it listens. @throws Error if it ends before */
+async function readPort(reports: Readable): Promise<number> {
+  let text = ''
+  for await (const piece of reports) {
+    text += String(piece)
+    const port = /"event":"listen".*"port":(\d+)/.exec(text)?.[1]
+    if (port !== undefined) return Number(port)
+  }
+  throw new Error('the Workers runtime ended')
+}
