@@ -6,10 +6,11 @@ import { printReport, readArguments, readOrigins, readUrl, toPrintable, UsageErr
 import type { CommandLine, Paint } from '../command-line.js'
 import { flowPaths, readRealm, ServiceUnderTest, type FlowPaths, type ServiceOptions } from '../service-under-test.js'
 import { answerChecks } from './answer-checks.js'
+import { acceptsDeviceProofs, deviceChecks } from './device-checks.js'
 import { endedChecks, hasEndedSessions } from './ended-checks.js'
 import { loginChecks } from './login-checks.js'
 import { pageChecks } from './page-checks.js'
-import { assertThat, endedRules, NotApplicable, pageRules, rules, siweRules } from './rules.js'
+import { assertThat, deviceRules, endedRules, NotApplicable, pageRules, rules, siweRules } from './rules.js'
 import type { Check, CheckResult, PageRuleId, RuleId } from './rules.js'
 import { sessionChecks } from './session-checks.js'
 import { siweChecks } from './siwe-checks.js'
@@ -19,6 +20,7 @@ const checks: Readonly<Record<RuleId, Check>> = {
   ...sessionChecks,
   ...answerChecks,
   ...endedChecks,
+  ...deviceChecks,
   ...siweChecks
 }
 
@@ -68,7 +70,11 @@ export async function checkConformance(options: CheckOptions, isSiwe = false): P
     }
   }
   const hasSiwe = isSiwe || (await service.requestSiweNonce()) !== undefined
-  const flowRules = isSiwe ? {} : { ...rules, ...(hasEndedSessions(service) && endedRules) }
+  const optionalRules = {
+    ...(hasEndedSessions(service) && endedRules),
+    ...(acceptsDeviceProofs(service) && deviceRules)
+  }
+  const flowRules = isSiwe ? {} : { ...rules, ...optionalRules }
   const applicableRules = { ...flowRules, ...(hasSiwe && siweRules) }
   for (const [id, rule] of Object.entries(applicableRules)) await run(id, rule, () => checks[id as RuleId](service))
   for (const origin of isSiwe ? [] : (options.origins ?? [])) {

@@ -1,4 +1,5 @@
 import { readSession, type Exchange, type ServiceUnderTest, type User } from '../service-under-test.js'
+import { acceptsDeviceProofs } from './device-checks.js'
 import { assertThat, Violation, type PageRuleId } from './rules.js'
 
 /** Headers of requests and of responses that a client of this protocol uses. */
@@ -21,8 +22,11 @@ export const pageChecks: Readonly<Record<PageRuleId, PageCheck>> = {
   'page-cors': async (service, origin) => {
     if (origin === service.options.url.origin) return
     const usesCookies = await service.usesCookies()
+    const hasProofs = acceptsDeviceProofs(service)
+    const sentHeaders = hasProofs ? [...SENT_HEADERS, 'dpop'] : SENT_HEADERS
+    const readHeaders = hasProofs ? [...READ_HEADERS, 'dpop-nonce'] : READ_HEADERS
     const headers = { Origin: origin }
-    const preflight = await service.preflight(service.paths.refreshToken, headers, SENT_HEADERS.join())
+    const preflight = await service.preflight(service.paths.refreshToken, headers, sentHeaders.join())
     const response = await service.requestChallenge({ headers })
     const problems = [preflight, response].map(({ headers }): string => {
       const allowed = headers.get('access-control-allow-origin')
@@ -37,8 +41,8 @@ export const pageChecks: Readonly<Record<PageRuleId, PageCheck>> = {
       const names = needed.filter((name) => !listed.includes(name) && !(hasWildcard && name !== 'authorization'))
       return names.length === 0 ? '' : `may not ${verb} ${names.join(', ')}`
     }
-    problems.push(describeMissing('send', preflight, 'access-control-allow-headers', SENT_HEADERS))
-    problems.push(describeMissing('read', response, 'access-control-expose-headers', READ_HEADERS))
+    problems.push(describeMissing('send', preflight, 'access-control-allow-headers', sentHeaders))
+    problems.push(describeMissing('read', response, 'access-control-expose-headers', readHeaders))
     const distinct = [...new Set(problems)].filter((problem) => problem !== '')
     if (distinct.length > 0) throw new Violation(distinct.map((problem) => `A page of ${origin} ${problem}`))
   },

@@ -82,6 +82,15 @@ export const endedRules = {
   'ended-sessions-etag': 'a request with the ETag of the list gets 304'
 }
 
+/** Rules of device proofs (RFC 9449). They are checked if the discovery document announces the algorithm ES256. */
+export const deviceRules = {
+  'device-bound-login': 'a login with a device proof binds the access token to the key, by the claim cnf',
+  'device-refresh': 'the device of a bound session can refresh it again and again',
+  'device-copied-token': 'a copied refresh token gets 401 at another device, and stays valid at its own',
+  'device-invalid-proof': 'a login with an invalid device proof gets 401, and consumes no challenge',
+  'device-nonce': 'a device proof without a nonce gets 401 with a new nonce, and consumes no challenge'
+}
+
 /** Rules about the pages of an origin. Each of them is checked for each `--origin`, and by `doctor`. */
 export const pageRules = {
   'page-cors': 'the browser lets the page send all headers of this protocol, and read responses with their headers',
@@ -109,7 +118,7 @@ export const siweRules = {
   'siwe-cookies': 'EIP-4361: cookies are HttpOnly and SameSite=Lax or Strict, and over https also Secure'
 }
 
-export type RuleId = keyof typeof rules | keyof typeof endedRules | keyof typeof siweRules
+export type RuleId = keyof typeof rules | keyof typeof endedRules | keyof typeof deviceRules | keyof typeof siweRules
 export type PageRuleId = keyof typeof pageRules
 
 /** Checks a service for one rule. @throws Violation */

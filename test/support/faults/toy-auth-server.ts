@@ -3,9 +3,11 @@ import { setTimeout as pause } from 'node:timers/promises'
 import express, { type ErrorRequestHandler, type Express, type Request, type Response } from 'express'
 import { sha256, Signature, SigningKey, toUtf8Bytes, verifyMessage } from 'ethers'
 import { serviceWallet, TestClock } from '../fixtures/fixtures.js'
+import { sendToyNonce, verifyToyProof, type DeviceFault } from './toy-device-proofs.js'
 
 /** Faults that the server can have. */
 export type Fault =
+  | DeviceFault
   | 'one challenge for all'
   | 'challenge that may be stored'
   | 'challenge good twice'
@@ -51,6 +53,8 @@ interface ToySession {
   /** All refresh tokens so far, so that an old one identifies the session. */
   tokens: Set<string>
   lastKey: string | undefined
+  /** Thumbprint of the key of its device; undefined if it is not bound. */
+  boundKey: string | undefined
 }
 
 /** Domain in the login message. */
@@ -89,17 +93,27 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
     const iat = clock.nowSeconds()
     const sub = fault === 'sub in upper case' ? session.did.toUpperCase() : session.did
     const times = { iat, nbf: iat, exp: iat + (fault === 'tokens for a day' ? 86_400 : TOKEN_SECONDS) }
-    const claims = { iss: serviceWallet.did, aud: `https://${toyDomain}`, sub, ...times, sid: session.id }
+    const cnf = session.boundKey === undefined ? {} : { cnf: { jkt: session.boundKey } }
+    const claims = { iss: serviceWallet.did, aud: `https://${toyDomain}`, sub, ...times, sid: session.id, ...cnf }
     const input = `${encode({ alg: 'ES256K', typ: 'JWT' })}.${encode(claims)}`
     return { accessToken: `${input}.${signInput(input)}`, refreshToken: session.current }
   }
   const sendTokens = (res: Response, session: ToySession): void => {
     if (fault !== 'tokens that may be stored') res.set('Cache-Control', 'no-store')
+    sendToyNonce(res, fault)
     res.json(createTokens(session))
   }
   const newToken = (session: ToySession, token = randomBytes(32).toString('hex')): void => {
     session.current = token
     session.tokens.add(token)
+  }
+  /** Verifies the proof of a request, and refuses the request if the proof is invalid. */
+  const readProof = (req: Request, res: Response): string | undefined => {
+    const boundKey = verifyToyProof(req, `https://${toyDomain}`, fault)
+    if (boundKey === 'nonce') sendToyNonce(res, fault)
+    if (boundKey !== undefined && boundKey !== 'nonce') return boundKey
+    refuse(req, res, 401, 'Invalid device proof')
+    return undefined
   }
   const readClaims = (req: Request): Record<string, unknown> | string => {
     const token = /^DIDAuth (\S+)$/i.exec(req.get('authorization') ?? '')?.[1]
@@ -127,6 +141,7 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
     const challenge = fault === 'one challenge for all' ? '7'.repeat(64) : randomBytes(32).toString('hex')
     challenges.set(flowAndDid, challenges.get(flowAndDid) ?? challenge)
     if (fault !== 'challenge that may be stored') res.set('Cache-Control', 'no-store')
+    sendToyNonce(res, fault)
     res.set('Challenge-Expires-In', '300').json({ challenge: challenges.get(flowAndDid) })
   }
 
@@ -155,6 +170,9 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
       refuse(req, res, 401, 'Invalid challenge response')
       return
     }
+    const hasProof = req.get('dpop') !== undefined && fault !== 'proof ignored at login'
+    const boundKey = hasProof ? readProof(req, res) : undefined
+    if (hasProof && boundKey === undefined) return
     if (fault === 'challenge consumed late') await pause(PAUSE_MILLISECONDS)
     if (fault !== 'challenge good twice') challenges.delete(flowAndDid)
     const session: ToySession = {
@@ -162,7 +180,8 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
       did: String(proof.did),
       current: '',
       tokens: new Set(),
-      lastKey: undefined
+      lastKey: undefined,
+      boundKey
     }
     newToken(session)
     sessions.add(session)
@@ -179,6 +198,15 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
       refuse(req, res, 401, 'Invalid refresh token')
       return
     }
+    if (session.boundKey !== undefined && fault !== 'refresh from any device') {
+      const presentedKey = readProof(req, res)
+      if (presentedKey === undefined) return
+      if (presentedKey !== session.boundKey) {
+        refuse(req, res, 401, 'Invalid device proof')
+        return
+      }
+    }
+    if (fault === 'binding forgotten at refresh') session.boundKey = undefined
     if (fault === 'refresh token replaced late') await pause(PAUSE_MILLISECONDS)
     if (isRepeat) res.set('Idempotent-Replayed', 'true')
     else if (fault !== 'same refresh token') newToken(session)
@@ -249,7 +277,9 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
   app.get('/.well-known/did-auth.json', (_req, res) => {
     const serviceUrl = `https://${toyDomain}`
     const ended_sessions_uri = `${serviceUrl}/.well-known/ended-sessions`
-    res.json({ version: 1, serviceUrl, serviceDid: serviceWallet.did, ended_sessions_uri })
+    const dpop_signing_alg_values_supported = ['ES256']
+    const uris = { ended_sessions_uri, dpop_signing_alg_values_supported }
+    res.json({ version: 1, serviceUrl, serviceDid: serviceWallet.did, ...uris })
   })
   app.get('/me', (req, res) => {
     const claims = readClaims(req)

@@ -41,6 +41,21 @@ describe('the command conformance', () => {
     expect(outcomes).toEqual([Array(6).fill('passed'), []])
   })
 
+  it('finds no fault in the device binding of the library, and checks it only if it is announced', async () => {
+    const config = { deviceBinding: 'accepted', discovery: true, maxRequestsPerTimeSlot: 100 } as const
+    const [bound, cookies] = [await testApp(config, { prefix: '/api' }), await testApp({ ...config, useCookies: true })]
+    const plain = await testApp({ discovery: true })
+    const reports = [
+      await checkService(bound.app, { clock: bound.clock, path: '/api' }),
+      await checkService(cookies.app, { clock: cookies.clock }),
+      await checkService(plain.app, { clock: plain.clock })
+    ]
+    const outcomes = reports.map(({ checks }) =>
+      checks.flatMap(({ id, outcome }) => (id.startsWith('device-') ? [outcome] : []))
+    )
+    expect(outcomes).toEqual([Array(5).fill('passed'), Array(5).fill('passed'), []])
+  })
+
   it('finds no fault in the library with tokens in cookies', async () => {
     const { app, clock } = await testApp({ useCookies: true, cookiePrefix: '__Host-' })
     const report = await checkService(app, { clock })

@@ -46,7 +46,15 @@ describe('the command conformance', () => {
     ['list for own pages', 'ended-sessions-cors'],
     ['list for any after', 'ended-sessions-after'],
     ['list without ETag', 'ended-sessions-etag'],
-    ['list that is never unchanged', 'ended-sessions-etag']
+    ['list that is never unchanged', 'ended-sessions-etag'],
+    ['proof ignored at login', 'device-bound-login device-copied-token device-invalid-proof device-nonce'],
+    ['binding forgotten at refresh', 'device-refresh'],
+    ['refresh from any device', 'device-copied-token'],
+    ['proof that is not verified', 'device-invalid-proof'],
+    ['proof for any path', 'device-invalid-proof'],
+    ['proof for any method', 'device-invalid-proof'],
+    ['proof without nonce', 'device-nonce'],
+    ['new nonce never sent', 'device-bound-login device-refresh device-copied-token device-invalid-proof device-nonce']
   ])('detects "%s" with the expected check', async (fault, expected) => {
     const { app, clock } = startToyAuthServer(fault)
     const report = await checkService(app, { clock, domain: toyDomain })
