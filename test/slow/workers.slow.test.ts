@@ -31,7 +31,7 @@ describe('express-did-auth/verify in the Workers runtime', () => {
     expect(await send(ended.accessToken)).toEqual([200, { did: expect.stringMatching(/^did:ethr:/) }])
     await service.logOut(ended.accessToken).expect(200)
     const requests: (() => void)[] = (held = [])
-    // Without `waitUntil`, the runtime would cancel the fetch when this request has its response.
+    // The runtime cancels a fetch without `waitUntil` when its request has its response.
     await until(async () => (await send(active.accessToken))[0] === 200 && requests.length > 0)
     held = undefined
     for (const answer of requests) answer()
