@@ -51,8 +51,7 @@ const answerFailure: RequestListener = (_req, res) => void res.writeHead(500).en
 
 /** Creates a reader that accepts every signature, and returns the verdict on a session after a poll has ended. */
 function createReader(options: EndedSessionsOptions = {}) {
-  const curve = { sha256: pureCurve.sha256, verify: () => true }
-  const findSource = async () => ({ url, issuers: [issuer], audience, curve })
+  const findSource = async () => ({ url, issuers: [issuer], audience, findKeys: () => () => true })
   const logger = { warn: (_fields: object, message: string) => void warnings.push(message) }
   const reader = new EndedSessionReader({ clock, logger, curve: pureCurve, findSource }, options)
   return async (sessionId: string | undefined, atSeconds = clock.seconds): Promise<unknown> => {
