@@ -127,9 +127,9 @@ it('answers a preflight with the CORS lines, and exposes the headers that a clie
   expect(preflight.headers).toMatchObject({
     'access-control-allow-origin': 'https://app.example.com',
     'access-control-allow-credentials': 'true',
-    'access-control-allow-headers': 'Authorization,Content-Type,DID-Approval,Idempotency-Key'
+    'access-control-allow-headers': 'Authorization,Content-Type,DID-Approval,DPoP,Idempotency-Key'
   })
   const refused = await request(app).post('/logout').set(page)
   expect(refused.status).toBe(401)
-  expect(refused.headers['access-control-expose-headers']).toContain('Challenge-Expires-In')
+  expect(refused.headers['access-control-expose-headers']).toContain('Challenge-Expires-In,DPoP-Nonce')
 })

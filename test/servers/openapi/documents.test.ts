@@ -86,6 +86,7 @@ function createRefusal(status: number, codes: readonly string[]): object {
       'Cache-Control': { $ref: '#/components/headers/NoStore' },
       ...(status === 401 && { 'WWW-Authenticate': { schema: { type: 'string', pattern: '^DIDAuth realm=".*"$' } } }),
       ...([429, 503, 504].includes(status) && { 'Retry-After': digits }),
+      ...(codes.includes('ERR_DEVICE_NONCE') && { 'DPoP-Nonce': { $ref: '#/components/headers/DPoPNonce' } }),
       ...(status === 412 && { ETag: { $ref: '#/components/headers/ETag' } })
     },
     content: {
@@ -215,6 +216,20 @@ describe('the OpenAPI documents of auth and vault', () => {
     const sharedPaths = Object.keys(documents.vault.paths).filter((path) => path in documents.auth.paths)
     expect(sharedPaths).toEqual(expect.arrayContaining([...authRoutes, sessionPath]))
     for (const path of sharedPaths) expect(documents.vault.paths[path]).toEqual(documents.auth.paths[path])
+  })
+
+  it.each([
+    ['auth', ['/signup', '/auth', '/refresh-token', '/siwe/verify']],
+    ['vault', ['/signup', '/auth', '/refresh-token']]
+  ] as const)('describe device proofs for each login and refresh: %s', (name, paths) => {
+    const operations = listOperations(documents[name])
+    const takesProof = ({ operation }: (typeof operations)[number]): boolean =>
+      JSON.stringify(operation.parameters ?? []).includes('"#/components/parameters/DPoP"')
+    expect(operations.filter(takesProof).map(({ path }) => path)).toEqual(paths)
+    const challenges = ['/request-signup', '/request-auth'].flatMap((path) => [path, `${path}/{did}`])
+    const nonces = name === 'auth' ? ['/siwe/nonce', '/siwe/nonce'] : []
+    const sendsNonce = operations.filter(({ operation }) => operation.responses['200']?.headers?.['DPoP-Nonce'])
+    expect(sendsNonce.map(({ path }) => path).sort()).toEqual([...paths, ...challenges, ...nonces].sort())
   })
 
   it('reserve the login routes among the keys', () => {
