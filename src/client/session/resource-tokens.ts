@@ -10,7 +10,7 @@ const RESERVE_SECONDS = 30
 
 /** A resource token, or its request in flight. */
 export interface CachedToken {
-  readonly sessionId: string | undefined
+  readonly sessionId: string
   readonly token: Promise<string>
   /** The token, once it has arrived. */
   value?: string
@@ -28,7 +28,7 @@ export interface CachedToken {
 export function createTokenCache(
   service: Setting,
   cache: Map<string, CachedToken>,
-  sessionId: string | undefined,
+  sessionId: string,
   resource: string,
   refused: string | undefined
 ): Promise<string> {

@@ -3,7 +3,7 @@ import { NO_WALLET, USER_REJECTED, WALLET, WALLET_BUSY } from '../wire/error-cod
 import { DidAuthClientError } from '../wire/errors.js'
 import type { FindWalletsOptions, FoundWallet } from './find-wallets.js'
 import { isText, parseFields } from '../wire/json.js'
-import { mapToUnavailable } from '../wire/request.js'
+import { loadCode } from '../wire/request.js'
 import { encodeHex, utf8 } from '../wire/seal.js'
 import { raceWithAbort } from '../wire/timing.js'
 
@@ -57,8 +57,6 @@ export interface ConnectedWallet {
   readonly signMessage: (text: string) => Promise<string>
 }
 
-const networks: Readonly<Record<number, string>> = { 1: '', 30: 'rsk', 31: 'rsk:testnet' }
-
 /**
  * Gets the account of a wallet. A browser wallet may prompt the user.
  *
@@ -85,7 +83,7 @@ export async function connectWallet(wallet?: Wallet, network?: string, signal?: 
  *
  * @param network - network of the DID, by default `rsk` on every chain, because each network is another user. `chain`
  * asks the wallet without a prompt: 30 and unknown are `rsk`, 31 is `rsk:testnet`, 1 is empty, others are their hex
- * @throws DidAuthClientError WALLET, or the signal's reason
+ * @throws DidAuthClientError WALLET, UNAVAILABLE if the code cannot be loaded, or the signal's reason
  */
 export async function toAccountDid(
   wallet: Wallet | undefined,
@@ -93,9 +91,11 @@ export async function toAccountDid(
   network = 'rsk',
   signal?: AbortSignal
 ): Promise<string> {
-  const chainId = network === 'chain' && (await fetchChainId(wallet, signal))
-  const didNetwork = chainId ? (networks[chainId] ?? `0x${chainId.toString(16)}`) : network
-  return `did:ethr:${didNetwork && `${didNetwork}:`}${address.toLowerCase()}`
+  if (network === 'chain') {
+    const { fetchNetwork } = await loadCode(() => import('./chain.js'))
+    network = await fetchNetwork(wallet, signal)
+  }
+  return `did:ethr:${network && `${network}:`}${address.toLowerCase()}`
 }
 
 /** Calls `listener` with the address, in lower case, whenever the user changes the account in the wallet. */
@@ -109,18 +109,6 @@ export function watchAccount(wallet: Wallet, listener: (address: string) => void
   })
 }
 
-/** Gets the chain id of a wallet; 30 if unknown. @throws DidAuthClientError WALLET, or the signal's reason */
-export async function fetchChainId(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<number> {
-  // A provider returns a hex text, other wallets have a number.
-  const chainId = await askWallet(
-    () => (isProvider(wallet) ? wallet.request({ method: 'eth_chainId' }) : parseFields(wallet).chainId),
-    signal
-  )
-  const number = Number(chainId ?? 30)
-  if (number > 0) return number
-  throw new DidAuthClientError(WALLET)
-}
-
 /** Members of all kinds of wallets other than providers. */
 interface Signer {
   readonly account?: Signer | undefined
@@ -130,7 +118,8 @@ interface Signer {
   signMessage?(message: unknown): unknown
 }
 
-function isProvider(wallet: Wallet | undefined): wallet is Eip1193Provider {
+/** Whether a wallet is a provider of EIP-1193. */
+export function isProvider(wallet: Wallet | undefined): wallet is Eip1193Provider {
   return !!wallet && 'request' in wallet
 }
 
@@ -197,8 +186,5 @@ function parseHex(value: unknown, digits: number): string {
  * for (const wallet of await findWallets({ onLate: addWallet })) addWallet(wallet)
  */
 export function findWallets(options: FindWalletsOptions = {}): Promise<FoundWallet[]> {
-  return mapToUnavailable('findWallets', undefined, async () => {
-    const { listWallets } = await import('./find-wallets.js')
-    return listWallets(options)
-  })
+  return loadCode(() => import('./find-wallets.js')).then(({ listWallets }) => listWallets(options))
 }
