@@ -35,6 +35,8 @@ const errors = {
   ERR_ACCESS_TOKEN: [401, 'Invalid access token'],
   ERR_ACCESS_TOKEN_EXPIRED: [401, 'Expired access token'],
   ERR_SESSION_ENDED: [401, 'Session ended'],
+  ERR_DEVICE_PROOF: [401, 'Invalid device proof'],
+  ERR_DEVICE_NONCE: [401, 'Device proof needs a new nonce'],
   ERR_RESOURCE: [400, 'Unknown resource'],
   ERR_SESSION_NOT_FOUND: [404, 'Session not found'],
   ERR_REFRESH_TOKEN: [401, 'Invalid refresh token'],

@@ -18,6 +18,7 @@ import type { DidAuthErrorCode } from './errors.js'
 import type { AccessTokenClaims } from './protocol/access-token.js'
 import type { Curve } from './protocol/curve.js'
 import type { VerifiedCredential } from './protocol/credential.js'
+import type { DeviceKey } from './protocol/device-proof.js'
 import type { JsonObject } from './protocol/json.js'
 import type { LoginProof } from './protocol/login-proof.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
@@ -197,6 +198,12 @@ export interface IssuerEndedSessionsOptions extends EndedSessionsOptions {
   serviceDid?: string | undefined
 }
 
+/**
+ * Whether a device's key made an ES256 signature over a text. Also false for a key that is no point of P-256.
+ * @param signature - 64 bytes, r and then s
+ */
+export type VerifyDeviceSignature = (key: DeviceKey, text: string, signature: Uint8Array) => boolean
+
 export interface SignatureCache {
   /**
    * Returns the signed text that is cached under `key`, or else calls `sign` and caches its result. The cache limits
@@ -284,6 +291,7 @@ export interface SecurityEvent {
     | 'refresh'
     | 'proof-refused'
     | 'refresh-token-reused'
+    | 'device-mismatch'
     | 'session-revoked'
     | 'cross-origin-refused'
     | 'too-many-requests'

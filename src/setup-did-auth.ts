@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createIssuerKeyCache, createDocumentControllers } from './adapters/cached-issuer-keys.js'
 import { createContractWallets } from './adapters/contract-wallets.js'
 import { createCredentialStatus } from './adapters/credential-status.js'
+import { createDeviceSignatures } from './adapters/device-signatures.js'
 import { createCredentialVerifier, createIssuerSignatureCheck } from './adapters/credential-verifier.js'
 import { loadCurve } from './adapters/curve.js'
 import { createEthrDidResolver, type ClosableDidResolver } from './adapters/ethr-did-resolver.js'
@@ -237,6 +238,7 @@ async function loadParts(
     credentialStatus: checksStatus ? createCredentialStatus(clock, isSigned, settings.serviceUrl) : undefined,
     contractWallets: contracts && createContractWallets(logger, contracts),
     didControllers: didControl === 'document' ? createDocumentControllers(clock, curve, resolver) : undefined,
+    verifyDeviceSignature: createDeviceSignatures(),
     resourceKeys: createResourceKeys(settings.resourceKeys),
     endedSessionLists: new EndedSessionLists(),
     resourceIssuer:

@@ -156,6 +156,9 @@ export const variables = z.object({
     .optional(),
   ENDED_SESSIONS: boolean.default(true),
   ENDED_SESSIONS_WHEN_STALE: z.enum(['accept', 'refuse'], { error: 'give accept or refuse' }).default('accept'),
+  DEVICE_BINDING: z
+    .enum(['off', 'accepted', 'required'], { error: 'give off, accepted or required' })
+    .optional(),
   TRUSTED_ISSUER: text.refine(isSecureUrl, `give the SERVICE_URL of an auth server, ${SECURE}`).optional(),
   COOKIE_PREFIX: sets('cookiePrefix', z.enum(['__Host-', '__Secure-'], { error: 'give __Host- or __Secure-' })),
   ABSOLUTE_SESSION_DURATION_IN_HOURS: sets('absoluteSessionDurationInHours', hours),

@@ -3,6 +3,7 @@ import { optionVariables, variableNames } from './env-schema.js'
 /** Variables by the option of the library that they set, directly or in another form. */
 const variableByOption: ReadonlyMap<string, string> = new Map([
   ...optionVariables.map(({ variable, option }) => [option, variable] as const),
+  ['deviceBinding', 'DEVICE_BINDING'],
   ['serviceSigner', 'PRIVATE_KEY'],
   ['previousServiceDids', 'PRIVATE_KEY'],
   ['resourceIssuer', 'TRUSTED_ISSUER'],

@@ -14,9 +14,18 @@ import type { Metrics } from '../observability/metrics.js'
 import { ServerError, createServerErrorSender } from './server-error.js'
 
 const CORS = {
-  allowedHeaders: ['Authorization', 'Content-Type', 'DID-Approval', 'Idempotency-Key', 'If-Match', 'If-None-Match'],
+  allowedHeaders: [
+    'Authorization',
+    'Content-Type',
+    'DID-Approval',
+    'DPoP',
+    'Idempotency-Key',
+    'If-Match',
+    'If-None-Match'
+  ],
   exposedHeaders: [
     'Challenge-Expires-In',
+    'DPoP-Nonce',
     'ETag',
     'File-Expires-In',
     'Idempotent-Replayed',

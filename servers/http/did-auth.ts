@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { defaultPaths, type DidAuthConfig, type SiweOptions } from 'express-did-auth'
 import { isEthrDid, networkOfDid } from 'express-did-auth/protocol'
-import { fetchIssuerKeys, isSecureUrl } from 'express-did-auth/server-kit'
+import { fetchIssuerKeys, isSecureUrl, parseHttpUrl } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
 import type { ServerAppParts } from './create-app.js'
 import { fetchChainId, type Dependency } from '../observability/health-checks.js'
@@ -13,6 +13,8 @@ export const optionalPaths = { sessionPath: '/session', sessionsPath: '/sessions
 
 /** Time for which `/ready` reuses the issuer's keys. It equals the library's minimum interval between two fetches. */
 const FRESH_KEYS_MILLISECONDS = 30_000
+
+const isHttpUrl = (url: string): boolean => parseHttpUrl(url) !== undefined
 
 type AppParts<K extends keyof ServerAppParts> = Pick<ServerAppParts, 'env' | K>
 
@@ -38,6 +40,8 @@ export function createDidAuthConfig(
     store,
     // CORS_ORIGINS is not included: it only lets pages read responses. Trusted origins may log users in by EIP-4361.
     trustedOrigins: env.TRUSTED_ORIGINS,
+    // Device proofs name an origin of the service.
+    deviceBinding: env.DEVICE_BINDING ?? (isHttpUrl(serviceUrl) || env.TRUSTED_ORIGINS.length > 0 ? 'accepted' : 'off'),
     discovery: true,
     logger: createLibraryLogger(log)
   }
@@ -69,7 +73,7 @@ export function createSiweOptions({
   identity,
   serviceUrl
 }: AppParts<'identity' | 'serviceUrl'>): SiweOptions | undefined {
-  const hasHost = /^https?:/i.test(serviceUrl) || env.LOGIN_DOMAINS?.some((domain) => !domain.includes('/')) === true
+  const hasHost = isHttpUrl(serviceUrl) || env.LOGIN_DOMAINS?.some((domain) => !domain.includes('/')) === true
   if (!(env.SIWE ?? hasHost)) return undefined
   const { NETWORKS: accepted, NETWORK_NAME: configuredNetwork = 'rsk' } = env
   const network = networkOfDid(identity.serviceDid) ?? configuredNetwork

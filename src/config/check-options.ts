@@ -86,6 +86,11 @@ function findContradictions(options: CheckedOptions, hasRpcUrl: boolean): string
   if (options.credentialStatus === 'check' && options.trustedIssuers === undefined) {
     problems.push('credentialStatus: received "check" without trustedIssuers; give trustedIssuers, or "ignore"')
   }
+  const hasOrigin = serviceUrl === undefined || parseHttpUrl(serviceUrl) !== undefined
+  if (options.deviceBinding !== 'off' && !hasOrigin && options.trustedOrigins.length === 0) {
+    const remedy = 'give trustedOrigins, since serviceUrl is not an http(s) URL, or "off"'
+    problems.push(`deviceBinding: received ${describe('deviceBinding', options.deviceBinding)}; ${remedy}`)
+  }
   // Express ignores letter case and a trailing slash when it compares paths.
   const routes = Object.values(listPaths(options)).filter((route) => route !== undefined)
   const paths = routes.map((route: string) => route.toLowerCase().replace(/(?<=.)\/$/, ''))

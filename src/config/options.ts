@@ -141,6 +141,13 @@ export interface DidAuthConfig {
    * `listEndedSessions`. Default false.
    */
   endedSessions?: boolean | undefined
+  /**
+   * Whether a login with a `DPoP` proof (RFC 9449) binds its session to the key of the device, so that a copy of its
+   * refresh token is refused. `accepted`: a login may have a proof. `required`: each login needs one. `off` (default):
+   * logins bind nothing; sessions that are bound stay so. Proofs name the origin of `serviceUrl` or one of
+   * `trustedOrigins`.
+   */
+  deviceBinding?: 'off' | 'accepted' | 'required' | undefined
   /** Receives each event that operators may want to count or to be notified of. */
   onSecurityEvent?: OnSecurityEvent | undefined
   /** Format of error answers if `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
@@ -247,6 +254,7 @@ export const declarations = {
   },
   discovery: { ...rules.boolean, default: false },
   endedSessions: { ...rules.boolean, default: false },
+  deviceBinding: { ...rules.acceptValues('off', 'accepted', 'required'), default: 'off' },
   onSecurityEvent: rules.anyFunction,
   errorFormat: { ...rules.acceptValues('text', 'problem'), default: 'text', isSetting: true },
   replayProtection: { ...rules.acceptValues('single-use', 'window'), default: 'single-use' },

@@ -10,8 +10,14 @@ import { readField, isObject } from '../protocol/json.js'
 import { acceptedLoginDomains } from '../protocol/login-message.js'
 import { isLoopbackHost, isSecureUrl, parseHttpUrl } from '../protocol/parse-url.js'
 
+/** Time for which a nonce of device proofs outlives the access token that it came with, in seconds. */
+const NONCE_EXTRA_SECONDS = 300
+
 /** Complete configuration of a service: all defaults applied, in the units of the code, frozen. */
 export type Settings = Readonly<ReturnType<typeof toSettings>>
+
+/** Lifetime of nonces in seconds, and the key of their HMAC. */
+export type NonceSettings = ReturnType<typeof createNonceSettings>
 
 /** Settings of the login by an EIP-4361 message. */
 export type SiweSettings = NonNullable<Settings['siwe']>
@@ -54,6 +60,11 @@ function toSettings(options: CompleteOptions, unknownOptions: string[]) {
     loginDomains: acceptedLoginDomains(serviceUrl, options.loginDomains),
     /** Login by EIP-4361. Undefined: off. */
     siwe: createSiweSettings(options, url),
+    /** Binding of sessions to devices, and the nonces of device proofs. */
+    deviceBinding: Object.freeze({
+      mode: options.deviceBinding,
+      ...createNonceSettings(options, 'device-nonce', options.accessTokenExpirationTimeInSeconds + NONCE_EXTRA_SECONDS)
+    }),
     trustedOrigins: new Set([...ownOrigins, ...options.trustedOrigins]) as ReadonlySet<string>,
     /** Another service whose tokens are accepted. Undefined: none. */
     resourceIssuer: trusted && { ...trusted, audience: trusted.audience ?? serviceUrl },
@@ -73,22 +84,27 @@ function createSiweSettings(options: CompleteOptions, url: URL | undefined) {
     ...(typeof domains === 'function' ? [] : domains)
   ]
   const acceptedDomains = new Set(listed.map((domain) => domain.toLowerCase()))
-  /** @returns lifetime of nonces, and the key of the HMAC in each; each label has its own nonces */
-  const createNonceSettings = (label: string) => ({
-    nonceSeconds: Math.floor(nonceSeconds),
-    nonceKey: createHmac('sha256', options.challengeSecret).update(`${label}\n${options.serviceUrl}`).digest()
-  })
   return Object.freeze({
     path,
     network,
-    ...createNonceSettings('siwe-nonce'),
+    ...createNonceSettings(options, 'siwe-nonce', nonceSeconds),
     /** Settings of nonces for approvals of requests. */
-    approvals: Object.freeze(createNonceSettings('siwe-approval')),
+    approvals: Object.freeze(createNonceSettings(options, 'siwe-approval', nonceSeconds)),
     /** @param domain - lower case, with its port */
     // Only `true` accepts: the promise of an async function is truthy.
     isOwnDomain: (domain: string): boolean =>
       acceptedDomains.has(domain) || (typeof domains === 'function' && (domains(domain) as unknown) === true)
   })
+}
+
+/** Creates the settings of one kind of nonces. Each label has its own nonces. */
+function createNonceSettings(
+  { challengeSecret, serviceUrl }: Pick<CompleteOptions, 'challengeSecret' | 'serviceUrl'>,
+  label: string,
+  seconds: number
+) {
+  const nonceKey = createHmac('sha256', challengeSecret).update(`${label}\n${serviceUrl}`).digest()
+  return { nonceSeconds: Math.floor(seconds), nonceKey }
 }
 
 /** Converts hours to whole seconds, at least 1. Rounding is needed: 1.1 × 3600 is 3960.0000000000005. */

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
+import { bindToDevice, type PresentedProof } from './device-binding.js'
 import { computeListUntil } from './end-session.js'
 import { charge, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
@@ -17,6 +18,8 @@ export interface VerifiedLogin {
   user: ProvedUser
   client: Caller
   proof: LoginProof
+  /** Device proof, by which the session is bound to a device. */
+  device: PresentedProof | undefined
   /** Consumes the challenge or nonce. Of simultaneous logins with one proof, exactly one succeeds. */
   consume: () => Promise<void>
   /** Undefined: every user who proves control may log in. */
@@ -26,17 +29,19 @@ export interface VerifiedLogin {
 }
 
 /**
- * Completes every kind of login, in this order: charges the budget of logins, consumes the proof, asks the business
- * logic, opens the session.
- * @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_CHALLENGE_USED, ERR_STORE, any code of `runBusinessLogic` and
- * `openSession`
+ * Completes every kind of login, in this order: verifies the device proof, charges the budget of logins, consumes
+ * the proof of the DID, asks the business logic, opens the session.
+ * @throws DidAuthError ERR_DEVICE_PROOF, ERR_DEVICE_NONCE, ERR_TOO_MANY_REQUESTS, ERR_CHALLENGE_USED, ERR_STORE, any
+ * code of `runBusinessLogic` and `openSession`
  */
 export async function completeLogin(parts: LoginParts, login: VerifiedLogin): Promise<Tokens> {
   const { event, user, proof, logic, claims } = login
+  const binding = bindToDevice(parts, login.device)
   await charge(parts, login.client, 'logins')
   await login.consume()
   const logicClaims = logic && (await runBusinessLogic(parts, logic))
-  const tokenClaims = claims === undefined ? logicClaims : { ...logicClaims, ...claims }
+  const hasOwnClaims = claims !== undefined || binding !== undefined
+  const tokenClaims = hasOwnClaims ? { ...logicClaims, ...claims, ...binding } : logicClaims
   return openSession(parts, user, { event, proof, tokenClaims })
 }
 

@@ -35,8 +35,8 @@ export type Budget = 'didRequests' | 'failedProofs' | 'logins' | 'nonces' | 'con
 
 /** One quota: at most `limit` requests in a time slot. */
 export interface Quota {
-  /** `requests`: the quota of an authenticated user. */
-  budget: Budget | 'requests'
+  /** `requests`: the quota of an authenticated user. `deviceProofs`: refused device proofs of one session. */
+  budget: Budget | 'requests' | 'deviceProofs'
   /** Budget and owner in plain text. Stores get only an HMAC of it. */
   name: string
   limit: number
@@ -89,13 +89,21 @@ const PROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   // The challenge is not consumed, so the same body can be sent again and costs the same work.
   'ERR_DISCLOSURE_MISSING',
   'ERR_CREDENTIAL_REVOKED',
-  'ERR_CREDENTIAL_STATUS'
+  'ERR_CREDENTIAL_STATUS',
+  'ERR_DEVICE_PROOF',
+  'ERR_DEVICE_NONCE'
 ])
 
 /** Charges a request to an authenticated user. Reads that a foreign page caused have a separate quota. */
 export function chargeUser(parts: ChargeParts, user: string, isForeignRead = false): Promise<void> {
   const name = isForeignRead ? `${user} foreign` : user
   return parts.quotas.charge(parts.store, { budget: 'requests', name, limit: parts.settings.maxRequestsPerTimeSlot })
+}
+
+/** Charges a refused device proof to its session. A valid proof is accepted even if this quota is used up. */
+export function chargeDeviceProof(parts: ChargeParts, sessionId: string): Promise<void> {
+  const quota = { budget: 'deviceProofs', name: `device ${sessionId}` } as const
+  return parts.quotas.charge(parts.store, { ...quota, limit: parts.settings.maxRequestsPerTimeSlot })
 }
 
 /**

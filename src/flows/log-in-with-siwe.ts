@@ -4,27 +4,28 @@ import { ethrDid, toContractDid } from '../protocol/did.js'
 import { RESERVED_STATEMENT } from '../protocol/format-siwe-message.js'
 import { toAccountId, assertInTime, assertOwnSite, parseSiweMessage, type Account } from '../protocol/siwe-message.js'
 import { completeLogin } from './complete-login.js'
+import type { PresentedProof } from './device-binding.js'
 import type { Tokens } from './tokens.js'
 import { chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
-import { consumeNonce, verifyNonce } from './siwe-nonce.js'
+import { consumeNonce, verifyNonce } from './nonces.js'
 import { findControllers, identifyUser } from './user.js'
 import { verifyAccount } from './verify-account.js'
 
 /** The body of a login by an EIP-4361 message, and its sender. */
-export type SiweRequest = { message: string; signature: unknown; client: Caller }
+export type SiweRequest = { message: string; signature: unknown; client: Caller; device?: PresentedProof | undefined }
 
 /**
  * Logs a user in by an EIP-4361 message: checks its content, verifies the signature, then consumes the nonce.
  * @throws DidAuthError ERR_MESSAGE, ERR_MESSAGE_DOMAIN, ERR_SIGNATURE, ERR_CHALLENGE, ERR_CHALLENGE_EXPIRED,
  * ERR_CHALLENGE_USED, ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `verifyAccount`, `findControllers`,
- * `runBusinessLogic` and `openSession`
+ * `completeLogin`
  * @see EIP-4361, "Relying Party Implementer Steps"
  */
 export async function logInWithSiwe(
   parts: LoginParts,
   siwe: SiweSettings,
-  { message: text, signature, client }: SiweRequest
+  { message: text, signature, client, device }: SiweRequest
 ): Promise<{ user: Account & { did: string }; tokens: Tokens }> {
   const { settings, curve, clock } = parts
   let did: string | undefined
@@ -54,6 +55,7 @@ export async function logInWithSiwe(
       user,
       client,
       proof: { message: text, signature: String(signature) },
+      device,
       consume: () => consumeNonce(parts, nonce),
       logic: logic && (() => logic(user.did, identity)),
       claims: { acct: toAccountId(account), amr: [method] }

@@ -8,13 +8,14 @@ import { parseSignature } from '../protocol/personal-sign.js'
 import { findMissing, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
 import { completeLogin } from './complete-login.js'
+import type { PresentedProof } from './device-binding.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
 import type { Tokens } from './tokens.js'
 import { findControllers, identifyKeyUser, type ProvedUser } from './user.js'
 
 /** The body of a login, and its sender. */
-export type LoginRequest = { did: string; sig: unknown; client: Caller }
+export type LoginRequest = { did: string; sig: unknown; client: Caller; device?: PresentedProof | undefined }
 
 /** The body of a sign up, and its sender. */
 export interface SignUpRequest extends LoginRequest {
@@ -25,7 +26,7 @@ export interface SignUpRequest extends LoginRequest {
 /**
  * Logs a user in: verifies control of the DID, consumes the challenge, runs the business logic, opens a session.
  * @throws DidAuthError ERR_DID_UNSUPPORTED, ERR_SIGNATURE, ERR_CHALLENGE, ERR_CHALLENGE_EXPIRED, ERR_CHALLENGE_USED,
- * ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `runBusinessLogic` and `openSession`
+ * ERR_TOO_MANY_REQUESTS, ERR_BUSY, ERR_STORE, any code of `completeLogin`
  * @see specification, "Endpoints", note 3
  */
 export async function logIn(parts: LoginParts, request: LoginRequest): Promise<Tokens> {
@@ -94,6 +95,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
       user,
       client: request.client,
       proof: { message, signature: String(request.sig) },
+      device: request.device,
       consume: () => consumeChallenge(parts, canonicalDid, use),
       logic: logic && (() => logic({ canonicalDid, address }))
     })

@@ -29,6 +29,7 @@ export interface Parts {
   endedSessionLists: EndedSessionLists
   /** Verifier of another service's tokens. Undefined: none are accepted. */
   resourceIssuer: ports.ResourceIssuer | undefined
+  verifyDeviceSignature: ports.VerifyDeviceSignature
   scheduler: ports.Scheduler
   /** Error codes of the operating system, such as `ECONNREFUSED`. */
   systemErrorCodes: ReadonlySet<string>

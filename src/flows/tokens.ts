@@ -5,6 +5,7 @@ import { createAccessTokenPayload, replaceClaims, RESOURCE_TOKEN_SECONDS } from 
 import type { AuthenticatedUser, Client, Curve } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
+import { assertBoundDevice, type PresentedProof } from './device-binding.js'
 import { computeListUntil, endSession } from './end-session.js'
 import type { Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
@@ -22,23 +23,31 @@ export interface Tokens {
   refreshTokenSeconds: number
 }
 
-type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'quotas' | 'scheduler'>
+type RefreshParts = Omit<Parts, 'credentialVerifier' | 'disclosureRequests' | 'scheduler'>
 
 /**
  * Exchanges a refresh token for new tokens. A refresh token works once: of several simultaneous requests, exactly one
  * succeeds. A request repeated with its idempotency key gets the same new refresh token, until that one is used.
  * The access token is signed before the store changes, so that a failure leaves the old refresh token valid.
- * @throws DidAuthError ERR_REFRESH_TOKEN, ERR_REFRESH_TOKEN_REUSED and ERR_BUSINESS_LOGIC (the session is revoked now),
+ * @throws DidAuthError ERR_REFRESH_TOKEN; ERR_DEVICE_PROOF, ERR_DEVICE_NONCE and ERR_TOO_MANY_REQUESTS (the session is
+ * bound to a device, and stays active); ERR_REFRESH_TOKEN_REUSED and ERR_BUSINESS_LOGIC (the session is revoked now);
  * ERR_BUSINESS_LOGIC_TIMEOUT, ERR_INTERNAL, ERR_SIGNER, ERR_STORE; with `didControl: 'document'` ERR_RESOLVER, ERR_BUSY
  * @see RFC 9700, section 4.14.2
  */
 export async function refreshTokens(
   parts: RefreshParts,
-  request: { refreshToken: unknown; idempotencyKey: string | undefined; client: Client }
+  request: {
+    refreshToken: unknown
+    idempotencyKey: string | undefined
+    client: Client
+    device?: PresentedProof | undefined
+  }
 ): Promise<Tokens & { isRepeated: boolean }> {
   const { settings, store } = parts
   const { refreshToken, idempotencyKey, client } = request
   const { presented, session } = await findPresentedSession(parts, refreshToken)
+  // Before anything else: a refused device proof must not show the state of the session.
+  await assertBoundDevice(parts, session, request.device, client)
   const { sessionId } = session
   const nowSeconds = parts.clock.nowSeconds()
   const secret = deriveSuccessor(settings, presented.token, idempotencyKey)
@@ -173,7 +182,7 @@ async function decideClaims(
 /** Issues a user's token for another service. @throws DidAuthError ERR_RESOURCE @see RFC 9068, section 2.2 */
 export async function issueResourceToken(
   { settings, clock, random, resourceKeys }: Pick<Parts, 'settings' | 'clock' | 'random' | 'resourceKeys'>,
-  { claims: { nbf: _nbf, use: _use, ctl: _ctl, ...userClaims } }: AuthenticatedUser,
+  { claims: { nbf: _nbf, use: _use, ctl: _ctl, cnf: _cnf, ...userClaims } }: AuthenticatedUser,
   resource: unknown
 ): Promise<{ accessToken: string; expiresIn: number }> {
   const { resources, serviceUrl: iss } = settings

@@ -7,7 +7,7 @@ import type { LoginProof } from '../protocol/login-proof.js'
 import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
 import { chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
-import { consumeNonce, issueNonce, verifyNonce } from './siwe-nonce.js'
+import { consumeNonce, issueNonce, verifyNonce } from './nonces.js'
 import { findControllers, identifyUser, isContractDid } from './user.js'
 import { verifyAccount } from './verify-account.js'
 

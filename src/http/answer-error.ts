@@ -5,6 +5,7 @@ import type { Parts } from '../flows/parts.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import type { Logger, SecurityEvent } from '../ports.js'
 import { createClient } from './client-network.js'
+import { NONCE_HEADER } from './device-proof.js'
 
 /** Refusals that are reported to the application as well. */
 const SECURITY_EVENTS: ReadonlyMap<string, SecurityEvent['type']> = new Map<DidAuthErrorCode, SecurityEvent['type']>([
@@ -65,7 +66,8 @@ function parseDidAuthError(thrown: unknown): FailedRequest {
   const error = thrown instanceof DidAuthError ? thrown : new DidAuthError('ERR_INTERNAL', { cause: thrown })
   const { code, message: text, details, retryAfterSeconds, reason, cause } = error
   const status = errorStatuses[code]
-  return { status, code, text, logText: errorTexts[code], details, retryAfterSeconds, reason, cause }
+  const headers = code === 'ERR_DEVICE_NONCE' ? { [NONCE_HEADER]: details?.nonce ?? '' } : {}
+  return { status, code, text, logText: errorTexts[code], details, retryAfterSeconds, reason, cause, headers }
 }
 
 /**

@@ -4,6 +4,7 @@ import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { parseDid } from '../protocol/did.js'
 import { readField } from '../protocol/json.js'
 import { jsonAnswer } from './answers.js'
+import { createNonceHeader } from './device-proof.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readBody } from './read-request.js'
 
@@ -40,5 +41,6 @@ async function answerChallenge(
   await charge(parts, client, 'didRequests', did)
   const { mountPath } = request
   const { expiresInSeconds, ...body } = await requestChallenge(parts, did, { mountPath, client })
-  return jsonAnswer(body, { 'Challenge-Expires-In': String(expiresInSeconds) })
+  const headers = { 'Challenge-Expires-In': String(expiresInSeconds), ...createNonceHeader(parts) }
+  return jsonAnswer(body, headers)
 }

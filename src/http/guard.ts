@@ -1,5 +1,6 @@
 import type { Settings } from '../config/settings.js'
 import { admitUser } from '../flows/authenticate.js'
+import { assertRequestOfDevice } from '../flows/device-binding.js'
 import type { Caller, Quotas } from '../flows/limits.js'
 import type { Parts } from '../flows/parts.js'
 import type { HttpRequest } from '../http-messages.js'
@@ -8,6 +9,7 @@ import type { AccessTokenClaims } from '../protocol/access-token.js'
 import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
 import type { AnswerError } from './answer-error.js'
 import { isForeignPage } from './client-network.js'
+import { readDeviceProof } from './device-proof.js'
 import type { TokenTransport } from './token-transport.js'
 
 /** Dependencies of the endpoints. Settings and quotas are used before a request has its deadline. */
@@ -28,6 +30,12 @@ export interface GuardOptions {
    * It costs one more read from the store. A token without session is refused. Default false.
    */
   checkSession?: boolean | undefined
+  /**
+   * Also asks for a `DPoP` proof by the device of the session, with the hash of the access token (RFC 9449). A token of
+   * a session that is not bound to a device is refused, and so are tokens in cookies of a page: it cannot read them.
+   * Default false.
+   */
+  deviceProof?: boolean | undefined
   /** Lets a request without token pass, with `req.user` undefined. An invalid token is still refused. Default false. */
   optional?: boolean | undefined
 }
@@ -41,27 +49,30 @@ export function assertNotForged({ transport, settings }: HttpParts, request: Htt
 }
 
 /**
- * Finds the user of a request with a valid access token. Cross-site forgery is checked first, then {@link admitUser}.
+ * Finds the user of a request with a valid access token. Cross-site forgery is checked first, then {@link admitUser},
+ * then the device proof, so that a refused one is charged to the user.
  * @param countedClaims - claims of a token that an earlier guard accepted for this request
  * @returns the user, and the parts for the rest of the request, which have its deadline
- * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_DUPLICATE_COOKIE, as `admitUser`
+ * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_DUPLICATE_COOKIE, as `admitUser`; ERR_DEVICE_PROOF, ERR_DEVICE_NONCE
  */
 export async function passWithDid(
   http: HttpParts,
   request: HttpRequest,
-  { checkSession = false }: GuardOptions = {},
+  { checkSession = false, deviceProof = false }: GuardOptions = {},
   countedClaims?: AccessTokenClaims
 ): Promise<{ parts: Parts; user: AuthenticatedUser }> {
   const { transport, settings } = http
   const resourceToken = transport.readResourceToken(request)
   if (resourceToken === undefined) assertNotForged(http, request)
   const parts = await http.parts()
+  const accessToken = resourceToken === undefined ? transport.readAccessToken(request) : undefined
   const user = await admitUser(parts, {
-    accessToken: resourceToken === undefined ? transport.readAccessToken(request) : undefined,
+    accessToken,
     resourceToken,
     checkSession,
     countedClaims,
     isForeignRead: isForeignPage(request, settings.trustedOrigins) && isSafeMethod(request.method)
   })
+  if (deviceProof) assertRequestOfDevice(parts, user, readDeviceProof(http, request), accessToken)
   return { parts, user }
 }

@@ -52,5 +52,19 @@ function describeService({ settings }: Pick<Parts, 'settings'>, mountPath: strin
   const jwks_uri = paths.jwks && createRouteUrl(serviceUrl, mountPath, paths.jwks)
   const ended_sessions_uri = paths.endedSessions && createRouteUrl(serviceUrl, mountPath, paths.endedSessions)
   const uris = { jwks_uri, ended_sessions_uri }
-  return { version: 1, serviceUrl, serviceDid, network, networks, loginDomains, paths, siwe, ...uris, resources }
+  // Clients that know RFC 9449 find in this member that proofs are accepted.
+  const dpop_signing_alg_values_supported = settings.deviceBinding.mode === 'off' ? undefined : ['ES256']
+  return {
+    version: 1,
+    serviceUrl,
+    serviceDid,
+    network,
+    networks,
+    loginDomains,
+    paths,
+    siwe,
+    ...uris,
+    resources,
+    dpop_signing_alg_values_supported
+  }
 }

@@ -2,6 +2,7 @@ import { DidAuthError } from '../errors.js'
 import { refreshTokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { readField } from '../protocol/json.js'
+import { createNonceHeader, readDeviceProof } from './device-proof.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readBody } from './read-request.js'
 
@@ -12,8 +13,11 @@ export async function answerRefresh(http: HttpParts, request: HttpRequest): Prom
   const idempotencyKey = readIdempotencyKey(request)
   const refreshToken = await readRefreshToken(http, request)
   const client = http.callerOf(request)
-  const { isRepeated, ...tokens } = await refreshTokens(await http.parts(), { refreshToken, idempotencyKey, client })
-  return http.transport.answerTokens(tokens, isRepeated ? { 'Idempotent-Replayed': 'true' } : {})
+  const parts = await http.parts()
+  const device = readDeviceProof(http, request)
+  const { isRepeated, ...tokens } = await refreshTokens(parts, { refreshToken, idempotencyKey, client, device })
+  const headers = { ...(isRepeated && { 'Idempotent-Replayed': 'true' }), ...createNonceHeader(parts) }
+  return http.transport.answerTokens(tokens, headers)
 }
 
 /** Reads the refresh token of a request. The body is read only if no cookie has the token. */

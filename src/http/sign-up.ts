@@ -1,6 +1,7 @@
 import { assertProofBudget } from '../flows/limits.js'
 import { signUp, usesDisclosure } from '../flows/log-in.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
+import { createNonceHeader, readDeviceProof } from './device-proof.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readBody, readSignUp } from './read-request.js'
 
@@ -11,8 +12,9 @@ const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
 export async function answerSignUp(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
   const client = http.callerOf(request)
   assertProofBudget(http, client)
+  const device = readDeviceProof(http, request)
   const maxBytes = usesDisclosure(http.settings) ? MAX_SIGN_UP_BODY_BYTES : MAX_BODY_BYTES
   const body = readSignUp(await readBody(request, maxBytes))
   const parts = await http.parts()
-  return http.transport.answerTokens(await signUp(parts, { ...body, client }))
+  return http.transport.answerTokens(await signUp(parts, { ...body, client, device }), createNonceHeader(parts))
 }

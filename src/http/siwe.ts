@@ -1,9 +1,10 @@
 import type { SiweSettings } from '../config/settings.js'
 import { assertProofBudget, charge } from '../flows/limits.js'
 import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
-import { issueNonce } from '../flows/siwe-nonce.js'
+import { issueNonce } from '../flows/nonces.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { jsonAnswer, textAnswer } from './answers.js'
+import { createNonceHeader, readDeviceProof } from './device-proof.js'
 import type { HttpParts } from './guard.js'
 import { readBody, readSiweLogin } from './read-request.js'
 
@@ -18,7 +19,7 @@ export async function answerNonce(http: HttpParts, siwe: SiweSettings, request: 
   const parts = await http.parts()
   await charge(parts, http.callerOf(request), 'nonces')
   const { nonce, expiresInSeconds } = issueNonce(parts, siwe)
-  const headers = { 'Challenge-Expires-In': String(expiresInSeconds) }
+  const headers = { 'Challenge-Expires-In': String(expiresInSeconds), ...createNonceHeader(parts) }
   const isJson = request.method === 'POST' || NAMES_JSON.test(request.headers.accept ?? '')
   return isJson ? jsonAnswer({ nonce }, headers) : textAnswer(nonce, headers)
 }
@@ -28,6 +29,8 @@ export async function answerSiweLogIn(http: HttpParts, siwe: SiweSettings, reque
   const client = http.callerOf(request)
   assertProofBudget(http, client)
   const login = readSiweLogin(await readBody(request, MAX_SIWE_BODY_BYTES))
-  const { tokens, user } = await logInWithSiwe(await http.parts(), siwe, { ...login, client })
-  return http.transport.answerTokens(tokens, {}, user)
+  const parts = await http.parts()
+  const device = readDeviceProof(http, request)
+  const { tokens, user } = await logInWithSiwe(parts, siwe, { ...login, client, device })
+  return http.transport.answerTokens(tokens, createNonceHeader(parts), user)
 }

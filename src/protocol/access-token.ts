@@ -14,8 +14,11 @@ export const NOT_BEFORE_TOLERANCE_SECONDS = 5
 /** Lifetime of a token for another service, in seconds. */
 export const RESOURCE_TOKEN_SECONDS = 300
 
-/** Claims that a login sets and a session stores: the account, the kind of signer, and the address that signed. */
-const SESSION_CLAIMS = ['acct', 'amr', 'ctl']
+/**
+ * Claims that a login sets and a session stores: the account, the kind of signer, the address that signed, and the key
+ * of the device.
+ */
+const SESSION_CLAIMS = ['acct', 'amr', 'ctl', 'cnf']
 
 /** Claims of the protocol, which business logic cannot set: `runBusinessLogic` drops them. */
 export const RESERVED_CLAIMS: ReadonlySet<string> = new Set([

@@ -54,6 +54,12 @@ export function decodeBase64url(text: string): Uint8Array | undefined {
   return bytes.subarray(length).every((byte) => byte === 0) ? bytes.subarray(0, length) : undefined
 }
 
+/** Encodes bytes as base64url without padding. */
+export function encodeBase64url(bytes: Uint8Array): string {
+  const text = btoa(String.fromCharCode(...bytes))
+  return text.replace(/[+/=]/g, (letter) => (letter === '+' ? '-' : letter === '/' ? '_' : ''))
+}
+
 const RFC_3339 = /^(\d{4}-\d{2}-\d{2})T([01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/i
 
 /**

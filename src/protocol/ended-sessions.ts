@@ -1,6 +1,7 @@
 import { RESOURCE_TOKEN_SECONDS } from './access-token.js'
 import type { Curve } from './curve.js'
 import { isDid, isEthrDid } from './did.js'
+import { encodeBase64url } from './encoding.js'
 import { isObject } from './json.js'
 import { isSignedBy, parseJwt } from './jwt.js'
 import { isSecureUrl } from './parse-url.js'
@@ -38,8 +39,7 @@ export interface EndedSessionList {
 
 /** Computes the tag of a session in a list: the first 12 bytes of SHA-256 of its id, as 16 characters of base64url. */
 export function computeSessionTag(curve: Pick<Curve, 'sha256'>, sessionId: string): string {
-  const bytes = curve.sha256(sessionId).subarray(0, 12)
-  return btoa(String.fromCharCode(...bytes)).replace(/[+/]/g, (letter) => (letter === '+' ? '-' : '_'))
+  return encodeBase64url(curve.sha256(sessionId).subarray(0, 12))
 }
 
 /** Expected values for verifying a list. */

@@ -81,6 +81,7 @@ describe('the defaults of parseConfig', () => {
       didControl: 'address',
       loginProofs: false,
       networks: undefined,
+      deviceBinding: { mode: 'off', nonceSeconds: 900, nonceKey: expect.any(Buffer) },
       trustedOrigins: new Set(['https://service.example']),
       cookiePrefix: '',
       credentialStatus: 'ignore',

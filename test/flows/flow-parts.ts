@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { SigningKey } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
+import { createDeviceSignatures } from '../../src/adapters/device-signatures.js'
 import { issueJwt } from '../../src/adapters/service-key.js'
 import { createSignatureCache } from '../../src/adapters/in-flight-requests.js'
 import { RecentEntries } from '../../src/caches.js'
@@ -122,6 +123,7 @@ export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Prom
     credentialStatus: undefined,
     contractWallets: undefined,
     didControllers: undefined,
+    verifyDeviceSignature: createDeviceSignatures(),
     resourceKeys: createResourceKeys([]),
     endedSessionLists: new EndedSessionLists(),
     resourceIssuer: undefined,

@@ -40,7 +40,9 @@ const outdated: DidAuthErrorCode[] = [
   'ERR_CHALLENGE_USED',
   'ERR_DISCLOSURE_MISSING',
   'ERR_CREDENTIAL_REVOKED',
-  'ERR_CREDENTIAL_STATUS'
+  'ERR_CREDENTIAL_STATUS',
+  'ERR_DEVICE_PROOF',
+  'ERR_DEVICE_NONCE'
 ]
 const others = (Object.keys(errorTexts) as DidAuthErrorCode[]).filter(
   (code) => !unproved.includes(code) && !outdated.includes(code)

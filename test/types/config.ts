@@ -80,6 +80,7 @@ export const all: Required<DidAuthConfig> = {
   trustedIssuers: async (issuerDid: string) => issuerDid === 'did:web:issuer.example',
   credentialStatus: 'check',
   cookiePrefix: '__Host-',
+  deviceBinding: 'accepted',
   errorFormat: 'problem',
   sessionPath: '/session',
   sessionsPath: '/sessions',
@@ -92,7 +93,7 @@ export const all: Required<DidAuthConfig> = {
   resourceIssuer: {
     issuer: 'https://auth.example',
     audience: 'https://orders.example',
-    endedSessions: { pollSeconds: 2, maxStaleSeconds: 30, whenStale: 'refuse', serviceDid: 'did:ethr:rsk:0x00' }
+  endedSessions: { pollSeconds: 2, maxStaleSeconds: 30, whenStale: 'refuse', serviceDid: 'did:ethr:rsk:0x00' }
   },
   discovery: true,
   endedSessions: true,

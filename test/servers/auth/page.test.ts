@@ -121,7 +121,7 @@ describe('CORS headers for the page', () => {
     async (name) => {
       expect(await requestPreflight(name, {}, origin)).toMatchObject({
         'access-control-allow-origin': origin,
-        'access-control-allow-headers': 'Authorization,Content-Type,DID-Approval,Idempotency-Key,If-Match,If-None-Match'
+        'access-control-allow-headers': 'Authorization,Content-Type,DID-Approval,DPoP,Idempotency-Key,If-Match,If-None-Match'
       })
     }
   )

@@ -136,7 +136,7 @@ describe('CORS', () => {
     expect(text).toBe('')
     expect(headers['access-control-allow-origin']).toBe(origin)
     expect(headers['access-control-allow-headers']).toBe(
-      'Authorization,Content-Type,DID-Approval,Idempotency-Key,If-Match,If-None-Match'
+      'Authorization,Content-Type,DID-Approval,DPoP,Idempotency-Key,If-Match,If-None-Match'
     )
     expect(headers['access-control-max-age']).toBe('600')
     expect(headers).not.toHaveProperty('access-control-allow-credentials')
@@ -146,7 +146,7 @@ describe('CORS', () => {
     const { listener } = await testAuthServer({ CORS_ORIGINS: `https://other.example,${origin}` })
     const { headers } = await request(listener).get('/me').set('Origin', origin).expect(401)
     expect(headers['access-control-expose-headers']).toBe(
-      'Challenge-Expires-In,ETag,File-Expires-In,Idempotent-Replayed,Pin-Status,Retry-After,WWW-Authenticate'
+      'Challenge-Expires-In,DPoP-Nonce,ETag,File-Expires-In,Idempotent-Replayed,Pin-Status,Retry-After,WWW-Authenticate'
     )
     expect(headers['access-control-allow-origin']).toBe(origin)
     expect(headers.vary).toContain('Origin')

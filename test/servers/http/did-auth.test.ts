@@ -8,10 +8,10 @@ import { createServerLog } from '../../../servers/observability/logger.js'
 const identity = { serviceDid: 'did:ethr:rsk:0x1', privateKey: '1'.repeat(64), challengeSecret: 's'.repeat(32) }
 
 /** Creates the library's options from environment variables. */
-function createOptions(variables: Record<string, string>) {
+function createOptions(variables: Record<string, string>, serviceUrl = 'https://auth.example') {
   const env = readEnv(variables, 'auth', false)
   const log = createServerLog(env, false, { write: () => undefined })
-  const parts = { env, identity, serviceUrl: 'https://auth.example', log, store: memoryStore() }
+  const parts = { env, identity, serviceUrl, log, store: memoryStore() }
   return createDidAuthConfig(parts, () => Promise.resolve(''))
 }
 
@@ -54,6 +54,16 @@ describe('createDidAuthConfig', () => {
       absoluteSessionDurationInHours: undefined,
       errorFormat: undefined
     }))
+
+  it.each([
+    ['https://auth.example', {}, 'accepted'],
+    ['urn:auth', {}, 'off'],
+    ['urn:auth', { TRUSTED_ORIGINS: 'https://app.example' }, 'accepted'],
+    ['https://auth.example', { DEVICE_BINDING: 'required' }, 'required'],
+    ['https://auth.example', { DEVICE_BINDING: 'off' }, 'off']
+  ])('binds sessions to devices where proofs can name an origin: %s %j %s', (serviceUrl, variables, mode) => {
+    expect(createOptions(variables, serviceUrl).deviceBinding).toBe(mode)
+  })
 
   // Cause: the operator read the warning twice, once about the option and once about the variable.
   it('leaves the warning about a SERVICE_URL without a scheme to the server, and passes others on', async () => {

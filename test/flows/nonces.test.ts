@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { createHmac } from 'node:crypto'
-import { consumeNonce, issueNonce, verifyNonce } from '../../src/flows/siwe-nonce.js'
+import { consumeNonce, issueNonce, verifyNonce } from '../../src/flows/nonces.js'
 import { refusal } from '../support/fixtures/refusal.js'
 import { SERVICE_URL, createSiweParts } from './flow-parts.js'
 import { challengeSecret, START_SECONDS } from '../support/fixtures/fixtures.js'
