@@ -33,6 +33,7 @@ export function startSessionStep(
 
   auth.subscribe((session) => {
     write('session-did', session?.did ?? '')
+    show('bound', session?.isDeviceBound === true)
     write('valid-until', session === undefined ? '' : formatTime(session.expiresAt))
     if (shownId === session?.sessionId) return
     shownId = session?.sessionId
@@ -61,7 +62,8 @@ export function startSessionStep(
   }
 
   function makeItem({ sessionId, createdAt, refreshedAt, isCurrent }: ListedSession): HTMLLIElement {
-    const name = isCurrent ? 'This session' : 'Another session'
+    const isBound = isCurrent && auth.session?.isDeviceBound
+    const name = isBound ? 'This session, on this device' : isCurrent ? 'This session' : 'Another session'
     const times = `since ${formatTime(createdAt)}, refreshed ${formatTime(refreshedAt)}`
     const text = make('span', {}, make('code', {}, sessionId), make('small', {}, `${name}, ${times}`))
     if (isCurrent) return make('li', {}, text)

@@ -12,7 +12,7 @@ import { connectWallet, type Wallet } from '../wallets/wallet.js'
 export interface AuthorizedInit extends RequestInit {
   /** Whether the wallet signs the request if the service requires an approval. */
   readonly approve?: boolean
-  /** Whether to send a proof of the device's key for the access token, for routes with `deviceProof`. Header mode only. */
+  /** Whether to prove the device's key, for routes with `deviceProof`. Works in header mode only. */
   readonly deviceProof?: boolean
   /** Replaces the client's own `fetch` for this request. It gets the absolute URL and the token. */
   readonly fetch?: typeof globalThis.fetch | undefined

@@ -25,8 +25,8 @@ function getKeys({ device }: Setting): Map<string, DeviceKeyPair> {
  * Sends a login or refresh with a DPoP proof (RFC 9449). Repeats it once if the proof's nonce has expired. A service
  * that sends no nonces does not bind sessions, and gets a login without proof.
  *
- * @throws DidAuthClientError with serverCode ERR_DEVICE_PROOF, without a request, if the key of a bound session is missing;
- * else as {@link askJson}
+ * @throws DidAuthClientError with serverCode ERR_DEVICE_PROOF, without a request, if the key of a bound session is
+ * missing; else as {@link askJson}
  */
 export async function prove(setting: Setting, user: DeviceUser, call: Call): Promise<unknown> {
   const pair = await mapToUnavailable('deviceKey', call.signal, () => (user.pair ? findKey : createKey)(setting, user))

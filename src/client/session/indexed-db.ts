@@ -4,14 +4,15 @@ import { browser, type Database, type DatabaseRequest } from '../wire/browser.js
  * Runs one request on the client's object store in IndexedDB. Loaded on first use.
  *
  * @param verb - `add` fails if the name exists
- * @throws Error of IndexedDB, or if there is none
+ * @throws Error of IndexedDB, or without it
  */
 export async function askDatabase(
   verb: 'get' | 'put' | 'add' | 'delete',
   name: string,
   value?: unknown
 ): Promise<unknown> {
-  const opening = browser.indexedDB!.open('did-auth', 1)
+  if (!browser.indexedDB) throw Error('No IndexedDB')
+  const opening = browser.indexedDB.open('did-auth', 1)
   opening.onupgradeneeded = () => opening.result.createObjectStore('values')
   const database: Database = await waitFor(opening, 'onsuccess')
   const transaction = database.transaction('values', 'readwrite')

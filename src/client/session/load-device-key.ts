@@ -3,7 +3,7 @@ import { askJson, loadCode, type Call } from '../wire/request.js'
 import type { SessionRecord } from './session-keeper.js'
 
 /** Loads the code of the device's key, which few pages use. @throws DidAuthClientError UNAVAILABLE */
-export const loadDeviceKey = () => loadCode(() => import('./device-key.js'))
+export const loadDeviceKey = (): Promise<typeof import('./device-key.js')> => loadCode(() => import('./device-key.js'))
 
 /** The user of a login, or the session of a refresh. */
 export type DeviceUser = Pick<SessionRecord, 'did'> & Partial<SessionRecord>

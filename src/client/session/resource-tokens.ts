@@ -33,7 +33,7 @@ export function createTokenCache(
   refused: string | undefined
 ): Promise<string> {
   const cached = cache.get(resource)
-  const isUsable = cached?.sessionId === sessionId && cached?.value !== (refused ?? '')
+  const isUsable = cached?.sessionId === sessionId && cached.value !== (refused ?? '')
   if (cached && isUsable && cached.validUntil > service.nowSeconds()) return cached.token
   const entry: CachedToken = {
     sessionId,
