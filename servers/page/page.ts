@@ -18,7 +18,7 @@ const auth = new DidAuthClient({
   url: new URL('.', location.href).href,
   ...(isUrl ? { domain: new URL(serviceUrl).host, serviceUrl } : { domain: serviceUrl }),
   // The server refuses the key of a page whose address is not its own.
-  deviceKey: isUrl && new URL(serviceUrl).origin === location.origin,
+  deviceKey: isUrl && new URL(serviceUrl).origin === location.origin && isSecureContext,
   clock: pageClock,
   onSignedOut: (error) => {
     if (error.reason !== 'loggedOut') describeSession(error)

@@ -12,6 +12,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   jti: 'id of the token',
   sid: 'id of your session',
   use: 'purpose: an access token',
+  cnf: 'confirmation: the key of this device, which a refresh has to prove',
   iat: 'issued at',
   nbf: 'valid from',
   exp: 'expires at'
@@ -51,7 +52,12 @@ export function startSessionStep(
     const rows = Object.entries(claims).map(([name, value]) => {
       const time = IS_TIME.test(name) ? ` ${formatTime(Number(value))}` : ''
       const about = make('small', {}, (ABOUT[name] ?? 'a claim of this service') + time)
-      return make('div', {}, make('dt', {}, name), make('dd', {}, String(value), about))
+      return make(
+        'div',
+        {},
+        make('dt', {}, name),
+        make('dd', {}, typeof value === 'string' ? value : JSON.stringify(value), about)
+      )
     })
     getElement('claims').replaceChildren(...rows)
     show('claims-details', true)

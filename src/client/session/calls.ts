@@ -1,6 +1,5 @@
 import { NOT_SIGNED_IN, PROTOCOL } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
-import type { DidAuthClient } from './did-auth-client.js'
 import type { Setting } from './options.js'
 import { askJson } from '../wire/request.js'
 import { createTokenCache, type CachedToken } from './resource-tokens.js'
@@ -21,8 +20,14 @@ export interface SessionCalls {
   end(sessionId: string): Promise<void>
 }
 
+/** The part of a client that the calls need: requests with its session. */
+interface LoggedInClient {
+  readonly session: { readonly sessionId: string } | undefined
+  fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>
+}
+
 /** Creates the calls of a client, which loads this module on demand. */
-export function createCalls(setting: Setting, client: Pick<DidAuthClient, 'fetch' | 'session'>): SessionCalls {
+export function createCalls(setting: Setting, client: LoggedInClient): SessionCalls {
   const tokens = new Map<string, CachedToken>()
   // Requests carry the session's token.
   const service: Setting = { ...setting, fetch: (url, init) => client.fetch(url, init) }

@@ -3,11 +3,19 @@ import { NOT_SIGNED_IN } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields, parseJson } from '../wire/json.js'
 import { askDatabase } from './indexed-db.js'
-import type { DeviceUser } from './load-device-key.js'
 import type { DeviceState, Setting } from './options.js'
 import { askJson, canRepeat, mapToUnavailable, type Call } from '../wire/request.js'
-import { decodeJwt } from './session-keeper.js'
+import { decodeJwt } from '../wire/jwt.js'
 import { createRandomText, encodeBase64url, utf8 } from '../wire/seal.js'
+
+/** The user of a login, or the stored session of a refresh. */
+export interface DeviceUser {
+  readonly did: string
+  /** Present at a refresh. */
+  readonly pair?: string
+  /** Undefined if unknown, as in cookie mode after the storage was cleared. */
+  readonly isDeviceBound?: boolean | undefined
+}
 
 /** ES256 (RFC 7518, section 3.4). */
 const ES256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }

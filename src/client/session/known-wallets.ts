@@ -1,6 +1,5 @@
 import { listWallets } from '../wallets/find-wallets.js'
 import { isText, parseFields } from '../wire/json.js'
-import type { ClientSession } from './session-keeper.js'
 import type { PlainWallet, Wallet } from '../wallets/wallet.js'
 
 /** The id of a passkey's wallet: the rpId, and the passkey's own id in base64url. */
@@ -14,7 +13,11 @@ export async function findWalletId(wallet: Wallet): Promise<string | undefined> 
 }
 
 /** Calls `onFound` with the wallet of an id: at once, or when the wallet announces itself later (EIP-6963). */
-export async function findWallet(id: string, { did }: ClientSession, onFound: (wallet: Wallet) => void): Promise<void> {
+export async function findWallet(
+  id: string,
+  { did }: { readonly did: string },
+  onFound: (wallet: Wallet) => void
+): Promise<void> {
   const [, rpId, passkeyId] = PASSKEY_ID.exec(id) ?? []
   if (rpId && passkeyId) {
     onFound(restorePasskeyWallet({ id, rpId, passkeyId, address: did.slice(-42) }))

@@ -3,7 +3,7 @@ import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields } from '../wire/json.js'
 import type { Setting } from './options.js'
 import { ask, readRequiredText } from '../wire/request.js'
-import { decodeJwt } from './session-keeper.js'
+import { decodeJwt } from '../wire/jwt.js'
 
 /** A token is replaced this many seconds before it expires. */
 const RESERVE_SECONDS = 30

@@ -4,7 +4,8 @@ import { DidAuthClientError, type ClientErrorDetails, type SessionEndReason } fr
 import { isText, parseFields, parseJson } from '../wire/json.js'
 import { loadDeviceKey } from './load-device-key.js'
 import type { Setting } from './options.js'
-import { decodeBase64url, createRandomText, decodeUtf8 } from '../wire/seal.js'
+import { decodeJwt } from '../wire/jwt.js'
+import { createRandomText } from '../wire/seal.js'
 
 /** Maximum length of a token in this protocol. Longer ones are refused, and never stored. */
 const MAX_TOKEN_LENGTH = 8192
@@ -238,15 +239,6 @@ export function parseOwnSession(body: unknown): ReceivedSession | undefined {
 function parseRecord(text: string | null | undefined): SessionRecord | undefined {
   const fields = parseFields(parseJson(text))
   return isText(fields.pair) && isSession(fields) ? (fields as unknown as SessionRecord) : undefined
-}
-
-/** Decodes the payload of a JWT without verifying it, which is the service's task. */
-export function decodeJwt(jwt: string): Readonly<Record<string, unknown>> {
-  try {
-    return parseFields(JSON.parse(decodeUtf8(decodeBase64url(jwt.split('.')[1] ?? ''))))
-  } catch {
-    return {}
-  }
 }
 
 function isSession<T extends Partial<Record<keyof ReceivedSession, unknown>>>(value: T): value is T & ReceivedSession {

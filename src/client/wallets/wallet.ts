@@ -1,11 +1,11 @@
 import type { Eip1193Provider } from '../wire/browser.js'
-import { NO_WALLET, USER_REJECTED, WALLET, WALLET_BUSY } from '../wire/error-codes.js'
+import { NO_WALLET, WALLET } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
+import { askWallet, isProvider } from './ask-wallet.js'
 import type { FindWalletsOptions, FoundWallet } from './find-wallets.js'
 import { isText, parseFields } from '../wire/json.js'
 import { loadCode } from '../wire/request.js'
 import { encodeHex, utf8 } from '../wire/seal.js'
-import { raceWithAbort } from '../wire/timing.js'
 
 export type { Eip1193Provider }
 
@@ -118,11 +118,6 @@ interface Signer {
   signMessage?(message: unknown): unknown
 }
 
-/** Whether a wallet is a provider of EIP-1193. */
-export function isProvider(wallet: Wallet | undefined): wallet is Eip1193Provider {
-  return !!wallet && 'request' in wallet
-}
-
 async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (text: string) => unknown }> {
   // The type is not checked here: a wallet that cannot sign fails at its first call.
   const signer = wallet as unknown as Signer
@@ -143,28 +138,6 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
   return {
     address: account?.address ?? address ?? (await signer.getAddress?.()),
     sign: (text) => source.signMessage?.(isViem ? { message: text } : text)
-  }
-}
-
-/** Calls a wallet. @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, WALLET, or the signal's reason */
-export async function askWallet<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
-  try {
-    return await raceWithAbort((async () => call())(), signal)
-  } catch (cause) {
-    signal?.throwIfAborted()
-    if (cause instanceof DidAuthClientError) throw cause
-    // Libraries wrap the wallet's own error.
-    const { cause: innerCause, error, info } = parseFields(cause)
-    const errors = [cause, innerCause, error, parseFields(info).error]
-    const codes = errors.map((wrapped) => parseFields(wrapped).code).join()
-    // Codes of EIP-1193, of WalletConnect (CAIP-25), and of ethers.
-    const kinds = [
-      [/\b(4001|500[02])\b|_REJECTED/, USER_REJECTED],
-      [/-32002/, WALLET_BUSY],
-      [/\b4100\b/, [WALLET[0], 'Your wallet is not connected. Connect it, and try again.']]
-    ] as const
-    const [, kind = WALLET] = kinds.find(([pattern]) => pattern.test(codes)) ?? []
-    throw new DidAuthClientError(kind, { cause })
   }
 }
 
