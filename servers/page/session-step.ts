@@ -12,6 +12,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   jti: 'id of the token',
   sid: 'id of your session',
   use: 'purpose: an access token',
+  cnf: 'confirmation: the key of this device, which a refresh has to prove',
   iat: 'issued at',
   nbf: 'valid from',
   exp: 'expires at'
@@ -33,6 +34,7 @@ export function startSessionStep(
 
   auth.subscribe((session) => {
     write('session-did', session?.did ?? '')
+    show('bound', session?.isDeviceBound === true)
     write('valid-until', session === undefined ? '' : formatTime(session.expiresAt))
     if (shownId === session?.sessionId) return
     shownId = session?.sessionId
@@ -50,7 +52,12 @@ export function startSessionStep(
     const rows = Object.entries(claims).map(([name, value]) => {
       const time = IS_TIME.test(name) ? ` ${formatTime(Number(value))}` : ''
       const about = make('small', {}, (ABOUT[name] ?? 'a claim of this service') + time)
-      return make('div', {}, make('dt', {}, name), make('dd', {}, String(value), about))
+      return make(
+        'div',
+        {},
+        make('dt', {}, name),
+        make('dd', {}, typeof value === 'string' ? value : JSON.stringify(value), about)
+      )
     })
     getElement('claims').replaceChildren(...rows)
     show('claims-details', true)
@@ -61,7 +68,8 @@ export function startSessionStep(
   }
 
   function makeItem({ sessionId, createdAt, refreshedAt, isCurrent }: ListedSession): HTMLLIElement {
-    const name = isCurrent ? 'This session' : 'Another session'
+    const isBound = isCurrent && auth.session?.isDeviceBound
+    const name = isBound ? 'This session, on this device' : isCurrent ? 'This session' : 'Another session'
     const times = `since ${formatTime(createdAt)}, refreshed ${formatTime(refreshedAt)}`
     const text = make('span', {}, make('code', {}, sessionId), make('small', {}, `${name}, ${times}`))
     if (isCurrent) return make('li', {}, text)

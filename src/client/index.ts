@@ -1,6 +1,7 @@
 /** Client of a service with express-did-auth, for browsers and Node. `siwe()` and passkeys load `@noble/hashes`. */
 export type { AuthorizedInit, RefusedRequest } from './session/approve-request.js'
-export { DidAuthClient, type ListedSession } from './session/did-auth-client.js'
+export { DidAuthClient } from './session/did-auth-client.js'
+export type { ListedSession } from './session/calls.js'
 export * from './wire/errors.js'
 export type {
   ClientClaim,

@@ -24,7 +24,8 @@ describe('DidAuthClient.logIn', () => {
   it('opens a session that fetch uses on guarded routes', async () => {
     const auth = service.client()
     const session = await auth.logIn()
-    expect(session).toEqual({ did: alice.did, sessionId: expect.any(String), expiresAt: START_SECONDS + 600 })
+    const sessionId = expect.any(String)
+    expect(session).toEqual({ did: alice.did, sessionId, expiresAt: START_SECONDS + 600, isDeviceBound: false })
     expect(auth.session).toBe(session)
     const answer = await auth.fetch('/me')
     expect(await answer.json()).toMatchObject({ user: { did: alice.did } })

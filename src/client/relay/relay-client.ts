@@ -1,6 +1,6 @@
 import * as codes from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
-import { ask, isOutdated, mapToUnavailable, parseServiceUrl, readAtMost, readRequiredText } from '../wire/request.js'
+import { ask, isOutdated, loadCode, parseServiceUrl, readAtMost, readRequiredText } from '../wire/request.js'
 import type { PlainErrorKind, Service } from '../wire/request.js'
 import { createResourceFetch, type ResourceOptions } from '../wire/resource-fetch.js'
 import {
@@ -45,7 +45,7 @@ export interface OpenOptions extends SendOptions {
 }
 
 const CONTEXT = 'relay:1'
-const loadFiles = () => mapToUnavailable('file', undefined, () => import('./sent-file.js'))
+const loadFiles = () => loadCode(() => import('./sent-file.js'))
 /** Errors by status, for responses with an error code of the relay. */
 const meanings: Readonly<Record<number, PlainErrorKind>> = {
   401: codes.CHALLENGE,
@@ -153,7 +153,7 @@ export class RelayClient {
       return file
     }
     const readFrom = async (gateway: string): Promise<Bytes> => {
-      const { readFromGateway } = await mapToUnavailable(gateway, undefined, () => import('./gateway.js'))
+      const { readFromGateway } = await loadCode(() => import('./gateway.js'))
       return readFromGateway(this.#options, gateway, cid, race.signal)
     }
     const first = Promise.any([readFromRelay(), ...gateways.map(readFrom)]).catch((cause: unknown) => {
@@ -184,7 +184,7 @@ export class RelayClient {
 
   /** Logs in. It takes no signal, because several calls may wait for one login. */
   async #logIn(): Promise<string> {
-    const { logIn } = await mapToUnavailable('log-in', undefined, () => import('./log-in.js'))
+    const { logIn } = await loadCode(() => import('./log-in.js'))
     return logIn(this.#relay, this.#options)
   }
 

@@ -5,12 +5,15 @@ import { DidAuthClientError } from '../wire/errors.js'
 import { isWord, parseFields, parseJson } from '../wire/json.js'
 import type { Setting } from './options.js'
 import { encodeBase64url, encodeHex, utf8 } from '../wire/seal.js'
-import { fetchChainId, connectWallet, type Wallet } from '../wallets/wallet.js'
+import { fetchChainId } from '../wallets/chain.js'
+import { connectWallet, type Wallet } from '../wallets/wallet.js'
 
 /** Options of a `fetch` with the session. */
 export interface AuthorizedInit extends RequestInit {
   /** Whether the wallet signs the request if the service requires an approval. */
   readonly approve?: boolean
+  /** Whether to prove the device's key, for routes with `deviceProof`. Works in header mode only. */
+  readonly deviceProof?: boolean
   /** Replaces the client's own `fetch` for this request. It gets the absolute URL and the token. */
   readonly fetch?: typeof globalThis.fetch | undefined
 }

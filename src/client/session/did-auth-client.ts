@@ -1,8 +1,7 @@
 import type { AuthorizedInit, RefusedRequest } from './approve-request.js'
 import { browser } from '../wire/browser.js'
-import { NOT_SIGNED_IN, PROTOCOL } from '../wire/error-codes.js'
-import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields, parseJson } from '../wire/json.js'
+import { loadDeviceKey } from './load-device-key.js'
 import {
   completeOptions,
   type DidAuthClientOptions,
@@ -11,8 +10,8 @@ import {
   type SignUpOptions
 } from './options.js'
 import { endSession, loadSession, renewSession, startSession } from './own-session.js'
-import { askJson, mapToUnavailable } from '../wire/request.js'
-import type { CachedToken } from './resource-tokens.js'
+import { canRepeat, loadCode, mapToUnavailable } from '../wire/request.js'
+import type { ListedSession, SessionCalls } from './calls.js'
 import { SessionKeeper, type ClientSession, type SessionRecord } from './session-keeper.js'
 import { createChallenges, logIn, type Challenges, type SignedIn } from './sign-in.js'
 import type { SiweLogin } from './siwe-login.js'
@@ -21,15 +20,6 @@ import { toAccountDid, watchAccount, type Wallet } from '../wallets/wallet.js'
 
 /** Codes that a refresh can resolve: the token has expired, the service has a new key, or the session was ended. */
 const RENEWABLE = /^ERR_(ACCESS_TOKEN(_EXPIRED)?|SESSION_ENDED)$/
-
-/** One of the user's sessions, times in whole seconds. */
-export interface ListedSession {
-  readonly sessionId: string
-  readonly createdAt: number
-  readonly refreshedAt: number
-  readonly expiresAt: number
-  readonly isCurrent: boolean
-}
 
 /**
  * The client of one service. It logs in, sends authenticated requests, and shares one session between tabs. The session
@@ -57,8 +47,7 @@ export class DidAuthClient {
   #loggingOut: Promise<void> | undefined
   readonly #challenges: Challenges
   #siwe: SiweLogin | undefined
-  /** Resource tokens by the URL of the other service. */
-  readonly #resourceTokens = new Map<string, CachedToken>()
+  #calls: SessionCalls | undefined
   #wallet: Wallet | undefined
   #lookingForWallet: Promise<void> | undefined
   /** `pair` of the record whose fresh token was refused. Another refusal of that token causes no refresh. */
@@ -119,7 +108,7 @@ export class DidAuthClient {
    */
   async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
     const signUpOptions = this.#withWallet({ ...this.#setting.signUp, ...options })
-    const { signUp } = await mapToUnavailable('sign-up', undefined, () => import('./sign-up.js'))
+    const { signUp } = await loadCode(() => import('./sign-up.js'))
     return this.#enter(() => signUp(this.#setting, signUpOptions), signUpOptions.wallet)
   }
 
@@ -143,13 +132,15 @@ export class DidAuthClient {
    * @throws DidAuthClientError UNAVAILABLE if the code cannot be loaded
    */
   async siwe(): Promise<SiweLogin> {
-    const { createSiweLogin } = await mapToUnavailable('siwe', undefined, () => import('./siwe-login.js'))
+    const { createSiweLogin } = await loadCode(() => import('./siwe-login.js'))
     return (this.#siwe ??= createSiweLogin(this.#setting, (signIn, wallet) => this.#enter(signIn, wallet)))
   }
 
   /**
    * `fetch` with the session. Paths are relative to the service's URL, also with a leading slash. The client refreshes
    * the token before it expires, sends it only to the service's origin and `origins`, and returns responses unchanged.
+   *
+   * With `deviceProof: true`, a request has a proof of the device's key, see the option `deviceKey`.
    *
    * With `approve: true`, a request that the service requires an approval for is signed by the wallet and sent again.
    *
@@ -159,7 +150,8 @@ export class DidAuthClient {
   async fetch(input: string | URL | Request, options: AuthorizedInit = {}): Promise<Response> {
     await this.#load()
     const { url, origins, usesCookies } = this.#setting
-    const { fetch = this.#setting.fetch, ...init } = options
+    const { fetch: baseFetch = this.#setting.fetch, deviceProof, ...init } = options
+    const fetch = deviceProof ? (await loadDeviceKey()).wrap(this.#setting, baseFetch) : baseFetch
     const request = typeof input === 'object' && 'url' in input ? input : undefined
     // The service's URL may have a path, which a leading slash would drop.
     // eslint-disable-next-line @typescript-eslint/no-base-to-string -- anything but a request is a string or a URL
@@ -169,7 +161,7 @@ export class DidAuthClient {
     if (!origins.has(origin)) return fetch(resource, init)
 
     const signal = init.signal ?? request?.signal
-    const send = async (record: SessionRecord | undefined, init: RequestInit): Promise<Response> => {
+    const send = async (record: SessionRecord | undefined): Promise<Response> => {
       const headers = new Headers(init.headers ?? request?.headers)
       headers.set('Accept', `${headers.get('Accept') ?? '*/*'}, application/problem+json`)
       const token = record?.accessToken
@@ -187,13 +179,13 @@ export class DidAuthClient {
       })
     }
     const sentRecord = keeper.record
-    let response = await send(sentRecord, init)
+    let response = await send(sentRecord)
     if (!sentRecord || !canRepeat(init.body ?? request?.body)) return response
     const code = await read401Code(response)
     if (RENEWABLE.test(code) && (code.endsWith('EXPIRED') || sentRecord.pair !== this.#refusedPair)) {
       // Another request may have refreshed in the meantime.
       if (keeper.record?.pair === sentRecord.pair) await raceWithAbort(this.#refresh(sentRecord), signal)
-      response = await send(keeper.record, init)
+      response = await send(keeper.record)
       if ((await read401Code(response)) === code) this.#refusedPair = keeper.record?.pair
     }
     if (!init.approve || response.status !== 403) return response
@@ -220,9 +212,7 @@ export class DidAuthClient {
    * const headers = { Authorization: `Bearer ${await auth.tokenFor('https://api.example.com')}` }
    */
   async tokenFor(resource: string, refused?: string): Promise<string> {
-    const { createTokenCache } = await mapToUnavailable('tokenFor', undefined, () => import('./resource-tokens.js'))
-    const service = await this.#withSession()
-    return createTokenCache(service, this.#resourceTokens, this.session?.sessionId, resource, refused)
+    return (await this.#loadCalls()).tokenFor(resource, refused)
   }
 
   /**
@@ -243,15 +233,13 @@ export class DidAuthClient {
 
   /** Returns the user's sessions. The service needs `sessionsPath`. @throws as `tokenFor` does */
   async sessions(): Promise<ListedSession[]> {
-    const list = await this.#ownSessions('GET')
-    if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL)
-    return list as ListedSession[]
+    return (await this.#loadCalls()).list()
   }
 
   /** Ends a session of the user; for the current one, as {@link logOut}. @throws as {@link sessions} does */
   async revoke(sessionId: string): Promise<void> {
     if (sessionId === this.session?.sessionId) await this.logOut()
-    else await this.#ownSessions('DELETE', `/${encodeURIComponent(sessionId)}`)
+    else await (await this.#loadCalls()).end(sessionId)
   }
 
   /**
@@ -304,15 +292,11 @@ export class DidAuthClient {
     return session
   }
 
-  async #ownSessions(method: 'GET' | 'DELETE', path = ''): Promise<unknown> {
-    return askJson(await this.#withSession(), { method, path: this.#setting.paths.sessions + path })
-  }
-
-  /** Returns settings whose requests carry the session's token. @throws DidAuthClientError NOT_SIGNED_IN */
-  async #withSession(): Promise<Setting> {
+  /** Loads the calls of routes for logged-in users. */
+  async #loadCalls(): Promise<SessionCalls> {
+    const { createCalls } = await loadCode(() => import('./calls.js'))
     await this.#load()
-    if (!this.session) throw new DidAuthClientError(NOT_SIGNED_IN)
-    return { ...this.#setting, fetch: (url, init) => this.fetch(url, init) }
+    return (this.#calls ??= createCalls(this.#setting, this))
   }
 
   #withWallet<T extends Pick<LogInOptions, 'wallet'>>(options: T): T {
@@ -321,10 +305,10 @@ export class DidAuthClient {
 
   /** Restores the wallet of the login after a reload, also if the wallet announces itself later. */
   async #findWallet(): Promise<void> {
-    const { walletId, did = '' } = this.#keeper.record ?? {}
-    if (!walletId || this.#wallet) return
-    const { findWalletAgain } = await import('./known-wallets.js')
-    await findWalletAgain(walletId, did.slice(-42), (wallet) => {
+    const { record } = this.#keeper
+    if (!record?.walletId || this.#wallet) return
+    const { findWallet } = await import('./known-wallets.js')
+    await findWallet(record.walletId, record, (wallet) => {
       if (!this.#wallet) this.useWallet(wallet)
     })
   }
@@ -339,9 +323,4 @@ export class DidAuthClient {
 /** Reads the error code of a 401 response; empty for other statuses. */
 async function read401Code(response: Response): Promise<string> {
   return response.status === 401 ? String(parseFields(parseJson(await response.clone().text())).code) : ''
-}
-
-/** Whether a body can be sent again. Sending consumes a stream. */
-function canRepeat(body: object | string | null | undefined): boolean {
-  return !body || typeof body === 'string' || !('getReader' in body || Symbol.asyncIterator in body)
 }

@@ -1,19 +1,25 @@
-import type { Database, DatabaseRequest, DatabaseTransaction, IndexedDatabases } from '../wire/browser.js'
+import { browser, type Database, type DatabaseRequest } from '../wire/browser.js'
 
-type Values = ReturnType<DatabaseTransaction['objectStore']>
-
-/** Runs one request on the client's object store in IndexedDB. Loaded on first use. @throws Error of IndexedDB */
+/**
+ * Runs one request on the client's object store in IndexedDB. Loaded on first use.
+ *
+ * @param verb - `add` fails if the name exists
+ * @throws Error of IndexedDB, or without it
+ */
 export async function askDatabase(
-  databases: IndexedDatabases,
-  use: (values: Values) => DatabaseRequest
-): Promise<string | undefined> {
-  const opening = databases.open('did-auth', 1)
+  verb: 'get' | 'put' | 'add' | 'delete',
+  name: string,
+  value?: unknown
+): Promise<unknown> {
+  if (!browser.indexedDB) throw Error('No IndexedDB')
+  const opening = browser.indexedDB.open('did-auth', 1)
   opening.onupgradeneeded = () => opening.result.createObjectStore('values')
   const database: Database = await waitFor(opening, 'onsuccess')
   const transaction = database.transaction('values', 'readwrite')
-  const request = use(transaction.objectStore('values'))
-  await waitFor(transaction, 'oncomplete')
-  database.close()
+  const values = transaction.objectStore('values')
+  const request = verb === 'get' || verb === 'delete' ? values[verb](name) : values[verb](value, name)
+  // A failed request aborts its transaction.
+  await waitFor(transaction, 'oncomplete').finally(() => database.close())
   return request.result
 }
 

@@ -5,7 +5,7 @@ import type { PlainWallet, Wallet } from '../wallets/wallet.js'
 /** The id of a passkey's wallet: the rpId, and the passkey's own id in base64url. */
 const PASSKEY_ID = /^passkey (\S+) ([\w-]+)$/
 
-/** Finds the id by which {@link findWalletAgain} restores a wallet after a reload; undefined if it has none. */
+/** Finds the id by which {@link findWallet} restores a wallet after a reload; undefined if it has none. */
 export async function findWalletId(wallet: Wallet): Promise<string | undefined> {
   const browserWallet = (await listWallets({ ms: 0 })).find(({ provider }) => provider === wallet)
   const { id } = parseFields(wallet)
@@ -13,10 +13,14 @@ export async function findWalletId(wallet: Wallet): Promise<string | undefined> 
 }
 
 /** Calls `onFound` with the wallet of an id: at once, or when the wallet announces itself later (EIP-6963). */
-export async function findWalletAgain(id: string, address: string, onFound: (wallet: Wallet) => void): Promise<void> {
+export async function findWallet(
+  id: string,
+  { did }: { readonly did: string },
+  onFound: (wallet: Wallet) => void
+): Promise<void> {
   const [, rpId, passkeyId] = PASSKEY_ID.exec(id) ?? []
   if (rpId && passkeyId) {
-    onFound(restorePasskeyWallet({ id, rpId, passkeyId, address }))
+    onFound(restorePasskeyWallet({ id, rpId, passkeyId, address: did.slice(-42) }))
     return
   }
   const compare = (candidate: { readonly id: string; readonly provider: Wallet }): void => {

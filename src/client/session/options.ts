@@ -1,4 +1,4 @@
-import { browser } from '../wire/browser.js'
+import { browser, type DeviceKeyPair } from '../wire/browser.js'
 import { CHALLENGE, CROSS_ORIGIN, NOT_SIGNED_IN, REFUSED } from '../wire/error-codes.js'
 import type { DidAuthClientError } from '../wire/errors.js'
 import { parseServiceUrl, readAll, readText, type Answer, type PlainErrorKind, type Service } from '../wire/request.js'
@@ -12,14 +12,13 @@ const defaultPaths = {
   auth: '/auth',
   refreshToken: '/refresh-token',
   logout: '/logout',
-  session: '/session',
-  sessions: '/sessions'
+  session: '/session'
 }
 
 /** Errors by the prefix of the service's code. */
 const meanings = [
   [/^ERR_(CHALLENGE|SIGNATURE|MESSAGE$)/, CHALLENGE],
-  [/^ERR_(CROSS|MESSAGE_)/, CROSS_ORIGIN],
+  [/^ERR_(CROSS|DEVICE_P|MESSAGE_)/, CROSS_ORIGIN],
   [/^ERR_(ACCESS|SESSION_E)/, NOT_SIGNED_IN],
   [/^ERR_(BUSINESS|CONTRACT|CREDENTIAL|DI[DS]|NETWORK)/, REFUSED]
 ] as const
@@ -35,6 +34,8 @@ export type ClientPaths = Readonly<typeof defaultPaths> & {
   readonly requestSignup?: string | undefined
   /** Default: `/signup`. */
   readonly signup?: string | undefined
+  /** Default: `/sessions`. */
+  readonly sessions?: string | undefined
   /** Default: `/resource-token`. */
   readonly resourceToken?: string | undefined
   /** Default: `/siwe/nonce`. */
@@ -108,6 +109,11 @@ export interface DidAuthClientOptions {
   readonly mode?: 'header' | 'cookie' | undefined
   /** Default: `memory()`; in cookie mode `local()`, which then contains no token. */
   readonly storage?: ClientStorage | undefined
+  /**
+   * Binds sessions to this device by a key that cannot be copied (RFC 9449), if the service has `deviceBinding`. `true`
+   * creates a key per user, in IndexedDB or, without it, for this client object. A given pair (P-256) is not stored.
+   */
+  readonly deviceKey?: boolean | DeviceKeyPair | undefined
   /** Further origins to which the access token is sent. */
   readonly origins?: readonly string[] | undefined
   /** Paths that the service has changed from the defaults. */
@@ -124,12 +130,22 @@ export interface DidAuthClientOptions {
   readonly clock?: ClientClock | undefined
 }
 
+/** State of the device binding of a client object. */
+export interface DeviceState {
+  /** The newest nonce of the service for proofs. Undefined if the service does not bind sessions. */
+  nonce?: string | undefined
+  /** Whether the last login had a proof. */
+  isDeviceBound?: boolean
+}
+
 /** The complete settings of a client. */
 export interface Setting
   extends
     Service,
     Pick<DidAuthClientOptions, 'network' | 'message' | 'domain' | 'serviceUrl' | 'statement'>,
-    Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange' | 'onSignedOut'> {
+    Pick<DidAuthClientOptions, 'signUp' | 'onAccountChange' | 'onSignedOut' | 'deviceKey'> {
+  /** State of the device binding. */
+  readonly device: DeviceState
   /** `did-auth:<url>`, the name of the storage keys, the lock and the channel. */
   readonly name: string
   readonly fetch: typeof globalThis.fetch
@@ -151,6 +167,7 @@ export function completeOptions(options: DidAuthClientOptions): Setting {
   const url = parseServiceUrl(new URL(options.url, browser.location?.href).href)
   const usesCookies = options.mode === 'cookie'
   const { clock } = options
+  const device: DeviceState = {}
   return {
     ...options,
     url,
@@ -164,7 +181,11 @@ export function completeOptions(options: DidAuthClientOptions): Setting {
     init: { redirect: 'manual', ...(usesCookies && { credentials: 'include' }) },
     timeoutSeconds: 8,
     findErrorKind,
-    read: readAll,
+    device,
+    read(response) {
+      device.nonce = response.headers.get('DPoP-Nonce') ?? device.nonce
+      return readAll(response)
+    },
     storage: options.storage ?? (usesCookies ? local() : memory()),
     origins: new Set([url, ...(options.origins ?? [])].map((origin) => new URL(parseServiceUrl(origin)).origin)),
     paths: { ...defaultPaths, ...options.paths },

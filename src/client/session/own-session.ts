@@ -2,6 +2,7 @@ import { browser } from '../wire/browser.js'
 import { PROTOCOL, UNAVAILABLE } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields } from '../wire/json.js'
+import { askAsDevice } from './load-device-key.js'
 import { runWithLock } from './lock.js'
 import type { Setting } from './options.js'
 import { askJson } from '../wire/request.js'
@@ -23,7 +24,7 @@ const MAX_LOOKS = 10
 const LATE_SECONDS = 0.2
 
 /** Codes of the only responses that end a session. */
-const ENDING = /^ERR_(REFRESH_TOKEN(_REUSED)?|BUSINESS_LOGIC)$/
+const ENDING = /^ERR_(REFRESH_TOKEN(_REUSED)?|BUSINESS_LOGIC|DEVICE_PROOF)$/
 
 /** Whether this is server-side rendering in cookie mode, where the client has no cookies and sends no requests. */
 function isServer({ usesCookies }: Setting): boolean {
@@ -44,9 +45,8 @@ export async function loadSession(setting: Setting, keeper: SessionKeeper): Prom
   if (!session) return
   // Another tab may be refreshing the stored record of this session, so keep its `pair` and do not write it.
   const isStored = stored?.sessionId === session.sessionId
-  const pair = isStored ? stored.pair : createRandomText()
-  const walletId = isStored ? stored.walletId : undefined
-  const record = { walletId, receivedAt: setting.wallSeconds(), ...session, pair }
+  const kept = isStored ? stored : { pair: createRandomText() }
+  const record = { ...kept, receivedAt: setting.wallSeconds(), ...session }
   keeper.use(record)
   if (!isStored) await keeper.write(record)
 }
@@ -57,14 +57,20 @@ export async function startSession(
   keeper: SessionKeeper,
   { body, did, walletId }: SignedIn & { readonly walletId: string | undefined }
 ): Promise<ClientSession> {
-  const { usesCookies } = setting
+  const { usesCookies, device } = setting
   const received = usesCookies ? await readOwnSession(setting) : parseTokens(body)
   if (received?.did !== did) {
     const isLost = usesCookies && !received
     const userMessage = isLost ? 'Your browser stored no cookie. Open the page over https.' : undefined
     throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Check cookies`, userMessage })
   }
-  return keeper.start({ pair: createRandomText(), ...received, walletId, receivedAt: setting.wallSeconds() })
+  return keeper.start({
+    pair: createRandomText(),
+    isDeviceBound: device.isDeviceBound,
+    ...received,
+    walletId,
+    receivedAt: setting.wallSeconds()
+  })
 }
 
 /**
@@ -144,12 +150,12 @@ async function sendRefresh(
   stored: SessionRecord,
   attempt: { readonly key: string; tries: number }
 ): Promise<SessionRecord> {
-  const { usesCookies, paths, wallSeconds } = setting
+  const { usesCookies, wallSeconds } = setting
   for (; ; attempt.tries += 1) {
     try {
-      const body = await askJson(setting, {
+      const body = await askAsDevice(setting, stored, {
         method: 'POST',
-        path: paths.refreshToken,
+        path: setting.paths.refreshToken,
         body: usesCookies ? undefined : { refreshToken: stored.pair },
         headers: { 'Idempotency-Key': attempt.key }
       })
@@ -190,11 +196,17 @@ async function handleRefreshFailure(
     await sendLogout(setting, { ...stored, accessToken: '' }).catch(() => undefined)
   }
   const isOld = setting.wallSeconds() - stored.receivedAt > SESSION_SECONDS
-  return keeper.end(stored, serverCode?.endsWith('REUSED') ? 'reused' : isOld ? 'expired' : 'revoked', details)
+  const isDeviceLost = serverCode?.endsWith('PROOF')
+  const isReused = serverCode?.endsWith('REUSED')
+  const reason = isDeviceLost ? 'deviceLost' : isReused ? 'reused' : isOld ? 'expired' : 'revoked'
+  return keeper.end(stored, reason, details)
 }
 
-/** Whether the service has refused the refresh token. */
+/**
+ * Whether the service has refused the refresh token. An error without status means that the device lacks the key of the
+ * session, so that no request was sent.
+ */
 function isRefusal(outcome: SessionRecord | DidAuthClientError): boolean {
-  const { status, serverCode } = parseFields(outcome)
+  const { status = 401, serverCode } = parseFields(outcome)
   return status === 401 && ENDING.test(String(serverCode))
 }

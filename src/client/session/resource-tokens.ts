@@ -3,14 +3,14 @@ import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields } from '../wire/json.js'
 import type { Setting } from './options.js'
 import { ask, readRequiredText } from '../wire/request.js'
-import { decodeJwt } from './session-keeper.js'
+import { decodeJwt } from '../wire/jwt.js'
 
 /** A token is replaced this many seconds before it expires. */
 const RESERVE_SECONDS = 30
 
 /** A resource token, or its request in flight. */
 export interface CachedToken {
-  readonly sessionId: string | undefined
+  readonly sessionId: string
   readonly token: Promise<string>
   /** The token, once it has arrived. */
   value?: string
@@ -28,12 +28,12 @@ export interface CachedToken {
 export function createTokenCache(
   service: Setting,
   cache: Map<string, CachedToken>,
-  sessionId: string | undefined,
+  sessionId: string,
   resource: string,
   refused: string | undefined
 ): Promise<string> {
   const cached = cache.get(resource)
-  const isUsable = cached?.sessionId === sessionId && cached?.value !== (refused ?? '')
+  const isUsable = cached?.sessionId === sessionId && cached.value !== (refused ?? '')
   if (cached && isUsable && cached.validUntil > service.nowSeconds()) return cached.token
   const entry: CachedToken = {
     sessionId,

@@ -2,8 +2,10 @@ import { browser, type Channel } from '../wire/browser.js'
 import { PROTOCOL, SESSION_ENDED } from '../wire/error-codes.js'
 import { DidAuthClientError, type ClientErrorDetails, type SessionEndReason } from '../wire/errors.js'
 import { isText, parseFields, parseJson } from '../wire/json.js'
+import { loadDeviceKey } from './load-device-key.js'
 import type { Setting } from './options.js'
-import { decodeBase64url, createRandomText, decodeUtf8 } from '../wire/seal.js'
+import { decodeJwt } from '../wire/jwt.js'
+import { createRandomText } from '../wire/seal.js'
 
 /** Maximum length of a token in this protocol. Longer ones are refused, and never stored. */
 const MAX_TOKEN_LENGTH = 8192
@@ -14,6 +16,8 @@ export interface ClientSession {
   readonly sessionId: string
   /** Time at which the access token expires, in whole seconds by the service's clock. The session lasts longer. */
   readonly expiresAt: number
+  /** Whether only this device can refresh the session, see the option `deviceKey`. */
+  readonly isDeviceBound?: boolean | undefined
 }
 
 /** The stored form of a session, as JSON. */
@@ -37,7 +41,8 @@ const endings = {
   expired: 'has expired',
   revoked: 'was ended',
   reused: 'was ended: its token was used twice',
-  loggedOut: 'has ended: you logged out'
+  loggedOut: 'has ended: you logged out',
+  deviceLost: 'was ended: its key is lost'
 }
 
 type SessionEnded = DidAuthClientError<'SESSION_ENDED'>
@@ -109,13 +114,13 @@ export class SessionKeeper {
 
   /** Makes a record the current one, in memory. */
   use(record: SessionRecord): ClientSession {
-    const { did, sessionId, expiresAt, lifeSeconds, receivedAt } = record
+    const { did, sessionId, expiresAt, isDeviceBound, lifeSeconds, receivedAt } = record
     const { nowSeconds, wallSeconds } = this.#setting
     this.#endsAt = nowSeconds() + lifeSeconds - Math.max(0, wallSeconds() - receivedAt)
     this.record = record
     const { session } = this
     if (session?.sessionId === sessionId && session.expiresAt === expiresAt) return session
-    return this.#notify({ did, sessionId, expiresAt })
+    return this.#notify({ did, sessionId, expiresAt, isDeviceBound })
   }
 
   /** Makes a received record the current one, stores it, and tells the other tabs. */
@@ -150,6 +155,11 @@ export class SessionKeeper {
     await storage.delete(this.#getPendingKey(record.did))
     if ((await storage.get(name)) === record.did) await storage.delete(name)
     this.#announce(record, reason)
+    // The key has no use without the session, so a failure is harmless.
+    if (this.#setting.deviceKey)
+      await loadDeviceKey()
+        .then((device) => device.deleteKey(this.#setting, record.did))
+        .catch(() => undefined)
     return error
   }
 
@@ -208,8 +218,9 @@ export class SessionKeeper {
 export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
   const { accessToken, refreshToken: pair } = parseFields(body)
   if (isToken(accessToken) && isToken(pair)) {
-    const { sub: did, sid: sessionId, exp: expiresAt, iat } = decodeJwt(accessToken)
-    const record = { did, sessionId, expiresAt, lifeSeconds: Number(expiresAt) - Number(iat), accessToken, pair }
+    const { sub: did, sid: sessionId, exp: expiresAt, iat, cnf } = decodeJwt(accessToken)
+    const lifeSeconds = Number(expiresAt) - Number(iat)
+    const record = { did, sessionId, expiresAt, isDeviceBound: !!cnf, lifeSeconds, accessToken, pair }
     if (isSession(record)) return record
   }
   throw new DidAuthClientError(PROTOCOL, { message: "No tokens. With cookies, mode: 'cookie'" })
@@ -228,15 +239,6 @@ export function parseOwnSession(body: unknown): ReceivedSession | undefined {
 function parseRecord(text: string | null | undefined): SessionRecord | undefined {
   const fields = parseFields(parseJson(text))
   return isText(fields.pair) && isSession(fields) ? (fields as unknown as SessionRecord) : undefined
-}
-
-/** Decodes the payload of a JWT without verifying it, which is the service's task. */
-export function decodeJwt(jwt: string): Readonly<Record<string, unknown>> {
-  try {
-    return parseFields(JSON.parse(decodeUtf8(decodeBase64url(jwt.split('.')[1] ?? ''))))
-  } catch {
-    return {}
-  }
 }
 
 function isSession<T extends Partial<Record<keyof ReceivedSession, unknown>>>(value: T): value is T & ReceivedSession {

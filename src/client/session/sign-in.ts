@@ -1,8 +1,9 @@
 import { loginMessage } from '../../protocol/login-message.js'
 import { isWord } from '../wire/json.js'
+import { askAsDevice } from './load-device-key.js'
 import { runWithLock } from './lock.js'
 import type { LogInOptions, Setting } from './options.js'
-import { ask, askJson, isOutdated, readRequiredText, type Call } from '../wire/request.js'
+import { ask, isOutdated, readRequiredText, type Call } from '../wire/request.js'
 import { connectWallet } from '../wallets/wallet.js'
 
 /** Response to a login, and the DID of its user. */
@@ -62,13 +63,13 @@ export async function signIn(
   return retryStaleChallenge(async () => {
     const [message, more] = await prepare(did)
     const sig = await signMessage(message)
-    return { body: await sendProof(setting, { path, body: { did, sig, ...more }, signal }), did }
+    return { body: await sendProof(setting, { path, body: { did, sig, ...more }, signal }, did), did }
   })
 }
 
-/** Exchanges a signature for a session. */
-export function sendProof(setting: Setting, call: Call): Promise<unknown> {
-  const send = () => askJson(setting, call)
+/** Exchanges a signature for a session. @param did - the user's DID, or only its address */
+export function sendProof(setting: Setting, call: Call, did: string): Promise<unknown> {
+  const send = () => askAsDevice(setting, { did }, call)
   // The lock prevents a late response to a refresh from overwriting the new cookies with those of the previous session.
   return setting.usesCookies ? runWithLock(setting, send) : send()
 }

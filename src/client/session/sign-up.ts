@@ -4,7 +4,7 @@ import { DidAuthClientError } from '../wire/errors.js'
 import { isText, isWord } from '../wire/json.js'
 import type { DisclosureRequest, Setting, SignUpOptions } from './options.js'
 import { ask, readRequiredText, readText } from '../wire/request.js'
-import { decodeJwt } from './session-keeper.js'
+import { decodeJwt } from '../wire/jwt.js'
 import { signIn, type SignedIn } from './sign-in.js'
 
 /** Signs up. The client loads this module on demand, because most users of a page have already signed up. */

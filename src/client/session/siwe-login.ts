@@ -4,10 +4,11 @@ import { browser } from '../wire/browser.js'
 import { addChecksum } from '../wallets/checksum.js'
 import { parseFields } from '../wire/json.js'
 import type { LogInOptions, Setting } from './options.js'
-import { mapToUnavailable } from '../wire/request.js'
+import { loadCode } from '../wire/request.js'
 import type { ClientSession } from './session-keeper.js'
 import { createChallenges, retryStaleChallenge, sendProof, type SignedIn } from './sign-in.js'
-import { fetchChainId, connectWallet, type Wallet } from '../wallets/wallet.js'
+import { fetchChainId } from '../wallets/chain.js'
+import { connectWallet, type Wallet } from '../wallets/wallet.js'
 
 /** A signed EIP-4361 text. */
 export interface SignedSiwe {
@@ -70,7 +71,8 @@ export function createSiweLogin(setting: Setting, enter: Enter): SiweLogin {
     verify({ message, signature, wallet, signal }) {
       const call = { path: paths.siweVerify ?? '/siwe/verify', body: { message, signature }, signal }
       return enter(async () => {
-        const body = await sendProof(setting, call)
+        const [address = ''] = /^0x[\da-f]{40}$/im.exec(message) ?? []
+        const body = await sendProof(setting, call, address)
         return { body, did: String(parseFields(body).did) }
       }, wallet)
     },
@@ -85,7 +87,7 @@ export function createSiweLogin(setting: Setting, enter: Enter): SiweLogin {
     },
 
     async approve(refused) {
-      const { approveRequest } = await mapToUnavailable('approve', undefined, () => import('./approve-request.js'))
+      const { approveRequest } = await loadCode(() => import('./approve-request.js'))
       return approveRequest(setting, (account) => siwe.fields(account), refused)
     }
   }

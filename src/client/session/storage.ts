@@ -69,13 +69,11 @@ function webStorage(open: () => WebStorage): ClientStorage {
 
 /** Keeps the session in IndexedDB, for all tabs and workers. Every script of the page's origin can read it. */
 export function indexedDb(): ClientStorage {
-  const databases = browser.indexedDB
-  if (!databases) return memory()
-  const ask = async (use: Parameters<typeof askDatabase>[1]) =>
-    (await import('./indexed-db.js')).askDatabase(databases, use)
+  if (!browser.indexedDB) return memory()
+  const ask = async (...call: Parameters<typeof askDatabase>) => (await import('./indexed-db.js')).askDatabase(...call)
   return {
-    get: (key) => ask((values) => values.get(key)),
-    set: (key, value) => ask((values) => values.put(value, key)),
-    delete: (key) => ask((values) => values.delete(key))
+    get: (key) => ask('get', key) as Promise<string | undefined>,
+    set: (key, value) => ask('put', key, value),
+    delete: (key) => ask('delete', key)
   }
 }

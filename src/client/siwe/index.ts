@@ -8,7 +8,9 @@ import { isText, parseFields } from '../wire/json.js'
 import type { ClientSession } from '../session/session-keeper.js'
 import { retryStaleChallenge } from '../session/sign-in.js'
 import type { SignedSiwe, SiweLogin } from '../session/siwe-login.js'
-import { askWallet, fetchChainId, type Eip1193Provider } from '../wallets/wallet.js'
+import { fetchChainId } from '../wallets/chain.js'
+import { askWallet } from '../wallets/ask-wallet.js'
+import type { Eip1193Provider } from '../wallets/wallet.js'
 
 /** The part of a client that the adapters use. */
 export type SiweAuth = Pick<DidAuthClient, 'ready' | 'session' | 'siwe' | 'logIn' | 'logOut'>

@@ -1,11 +1,11 @@
 import type { Eip1193Provider } from '../wire/browser.js'
-import { NO_WALLET, USER_REJECTED, WALLET, WALLET_BUSY } from '../wire/error-codes.js'
+import { NO_WALLET, WALLET } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
+import { askWallet, isProvider } from './ask-wallet.js'
 import type { FindWalletsOptions, FoundWallet } from './find-wallets.js'
 import { isText, parseFields } from '../wire/json.js'
-import { mapToUnavailable } from '../wire/request.js'
+import { loadCode } from '../wire/request.js'
 import { encodeHex, utf8 } from '../wire/seal.js'
-import { raceWithAbort } from '../wire/timing.js'
 
 export type { Eip1193Provider }
 
@@ -57,8 +57,6 @@ export interface ConnectedWallet {
   readonly signMessage: (text: string) => Promise<string>
 }
 
-const networks: Readonly<Record<number, string>> = { 1: '', 30: 'rsk', 31: 'rsk:testnet' }
-
 /**
  * Gets the account of a wallet. A browser wallet may prompt the user.
  *
@@ -85,7 +83,7 @@ export async function connectWallet(wallet?: Wallet, network?: string, signal?: 
  *
  * @param network - network of the DID, by default `rsk` on every chain, because each network is another user. `chain`
  * asks the wallet without a prompt: 30 and unknown are `rsk`, 31 is `rsk:testnet`, 1 is empty, others are their hex
- * @throws DidAuthClientError WALLET, or the signal's reason
+ * @throws DidAuthClientError WALLET, UNAVAILABLE if the code cannot be loaded, or the signal's reason
  */
 export async function toAccountDid(
   wallet: Wallet | undefined,
@@ -93,9 +91,11 @@ export async function toAccountDid(
   network = 'rsk',
   signal?: AbortSignal
 ): Promise<string> {
-  const chainId = network === 'chain' && (await fetchChainId(wallet, signal))
-  const didNetwork = chainId ? (networks[chainId] ?? `0x${chainId.toString(16)}`) : network
-  return `did:ethr:${didNetwork && `${didNetwork}:`}${address.toLowerCase()}`
+  if (network === 'chain') {
+    const { fetchNetwork } = await loadCode(() => import('./chain.js'))
+    network = await fetchNetwork(wallet, signal)
+  }
+  return `did:ethr:${network && `${network}:`}${address.toLowerCase()}`
 }
 
 /** Calls `listener` with the address, in lower case, whenever the user changes the account in the wallet. */
@@ -109,18 +109,6 @@ export function watchAccount(wallet: Wallet, listener: (address: string) => void
   })
 }
 
-/** Gets the chain id of a wallet; 30 if unknown. @throws DidAuthClientError WALLET, or the signal's reason */
-export async function fetchChainId(wallet: Wallet | undefined, signal: AbortSignal | undefined): Promise<number> {
-  // A provider returns a hex text, other wallets have a number.
-  const chainId = await askWallet(
-    () => (isProvider(wallet) ? wallet.request({ method: 'eth_chainId' }) : parseFields(wallet).chainId),
-    signal
-  )
-  const number = Number(chainId ?? 30)
-  if (number > 0) return number
-  throw new DidAuthClientError(WALLET)
-}
-
 /** Members of all kinds of wallets other than providers. */
 interface Signer {
   readonly account?: Signer | undefined
@@ -128,10 +116,6 @@ interface Signer {
   readonly address?: unknown
   getAddress?(): unknown
   signMessage?(message: unknown): unknown
-}
-
-function isProvider(wallet: Wallet | undefined): wallet is Eip1193Provider {
-  return !!wallet && 'request' in wallet
 }
 
 async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (text: string) => unknown }> {
@@ -157,28 +141,6 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
   }
 }
 
-/** Calls a wallet. @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, WALLET, or the signal's reason */
-export async function askWallet<T>(call: () => T, signal: AbortSignal | undefined): Promise<Awaited<T>> {
-  try {
-    return await raceWithAbort((async () => call())(), signal)
-  } catch (cause) {
-    signal?.throwIfAborted()
-    if (cause instanceof DidAuthClientError) throw cause
-    // Libraries wrap the wallet's own error.
-    const { cause: innerCause, error, info } = parseFields(cause)
-    const errors = [cause, innerCause, error, parseFields(info).error]
-    const codes = errors.map((wrapped) => parseFields(wrapped).code).join()
-    // Codes of EIP-1193, of WalletConnect (CAIP-25), and of ethers.
-    const kinds = [
-      [/\b(4001|500[02])\b|_REJECTED/, USER_REJECTED],
-      [/-32002/, WALLET_BUSY],
-      [/\b4100\b/, [WALLET[0], 'Your wallet is not connected. Connect it, and try again.']]
-    ] as const
-    const [, kind = WALLET] = kinds.find(([pattern]) => pattern.test(codes)) ?? []
-    throw new DidAuthClientError(kind, { cause })
-  }
-}
-
 /** Parses `0x` and hex digits: 40 are an address, 130 a signature. @throws DidAuthClientError WALLET for others */
 function parseHex(value: unknown, digits: number): string {
   const hex = String(value)
@@ -197,8 +159,5 @@ function parseHex(value: unknown, digits: number): string {
  * for (const wallet of await findWallets({ onLate: addWallet })) addWallet(wallet)
  */
 export function findWallets(options: FindWalletsOptions = {}): Promise<FoundWallet[]> {
-  return mapToUnavailable('findWallets', undefined, async () => {
-    const { listWallets } = await import('./find-wallets.js')
-    return listWallets(options)
-  })
+  return loadCode(() => import('./find-wallets.js')).then(({ listWallets }) => listWallets(options))
 }

@@ -12,7 +12,7 @@ export interface WebStorage {
 }
 
 /** The part of IndexedDB that the client uses. */
-export interface DatabaseRequest<T = string | undefined> {
+export interface DatabaseRequest<T = unknown> {
   readonly result: T
   readonly error: unknown
   onsuccess?: (() => void) | null
@@ -24,7 +24,9 @@ export interface DatabaseRequest<T = string | undefined> {
 export interface DatabaseTransaction extends DatabaseRequest<undefined> {
   objectStore(name: string): {
     get(key: string): DatabaseRequest
-    put(value: string, key: string): DatabaseRequest
+    put(value: unknown, key: string): DatabaseRequest
+    /** Fails if the key exists. */
+    add(value: unknown, key: string): DatabaseRequest
     delete(key: string): DatabaseRequest
   }
 }
@@ -39,6 +41,9 @@ export interface Database {
 export interface IndexedDatabases {
   open(name: string, version: number): DatabaseRequest<Database>
 }
+
+/** A pair of keys of WebCrypto. The type follows the global `crypto`, because only the DOM names it. */
+export type DeviceKeyPair = Extract<Awaited<ReturnType<typeof crypto.subtle.generateKey>>, { privateKey: unknown }>
 
 /** The browser's answer for a passkey that was created or used. */
 export interface PasskeyAnswer {

@@ -3,8 +3,11 @@ import type * as codes from './error-codes.js'
 /** One code of the closed list of errors of the clients. */
 export type ClientErrorCode = keyof typeof codes
 
-/** Reason for the end of a session: `loggedOut` here or in another tab; `reused`: its refresh token was used twice. */
-export type SessionEndReason = 'expired' | 'revoked' | 'reused' | 'loggedOut'
+/**
+ * Reason for the end of a session: `loggedOut` here or in another tab; `reused`: its refresh token was used twice;
+ * `deviceLost`: the session is bound to a key that this device does not have.
+ */
+export type SessionEndReason = 'expired' | 'revoked' | 'reused' | 'loggedOut' | 'deviceLost'
 
 /** Further fields of errors, by code. */
 export interface ClientErrorFacts {

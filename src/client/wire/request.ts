@@ -151,6 +151,11 @@ export async function mapToUnavailable<T>(
   }
 }
 
+/** Loads code that is rarely used. @throws DidAuthClientError UNAVAILABLE if it cannot be loaded */
+export function loadCode<T>(load: () => Promise<T>): Promise<T> {
+  return mapToUnavailable('import', undefined, load)
+}
+
 /**
  * Whether a retry with a new challenge or token may succeed: the challenge has expired or was used, or the token was
  * refused.
@@ -170,4 +175,9 @@ export function isOutdated(error: unknown, mayBeOld?: unknown): boolean {
 export function parseServiceUrl(url: string): string {
   if (!/^https?:\/\/[^/]/.test(url)) throw TypeError(`${url}: not http(s)`)
   return url.replace(/\/+$/, '')
+}
+
+/** Whether a body can be sent again. Sending consumes a stream. */
+export function canRepeat(body: object | string | null | undefined): boolean {
+  return !body || typeof body === 'string' || !('getReader' in body || Symbol.asyncIterator in body)
 }

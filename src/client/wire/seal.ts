@@ -68,7 +68,7 @@ export function decodeBase64url(text: string): Bytes {
 
 /** Encodes each byte as two hexadecimal digits. */
 export function encodeHex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+  return Array.from(bytes, (byte) => (byte + 256).toString(16).slice(1)).join('')
 }
 
 /** Returns 128 random bits in hex. */

@@ -128,6 +128,8 @@ describe('login on the page of the auth server', () => {
     await logInByTabKey(page)
     await page.click('#ask-me')
     await page.waitForSelector('#claims-details')
+    expect(await page.locator('#sessions li').textContent()).toContain('This session, on this device')
+    expect(await page.locator('#bound').isVisible()).toBe(true)
     await page.evaluate(`for (const details of document.querySelectorAll('details')) details.open = true`)
     await page.click('#send-form button')
     await page.waitForSelector('#sent')

@@ -115,7 +115,12 @@ export interface Tabs extends Profile {
  * Opens a profile whose pages have a `client` of the service, which stores its session in `localStorage` or in cookies.
  * A first tab has logged in and is closed again.
  */
-export async function openTabs(browser: Browser, serviceUrl: string, mode = 'header'): Promise<Tabs> {
+export async function openTabs(
+  browser: Browser,
+  serviceUrl: string,
+  mode = 'header',
+  deviceKey = false
+): Promise<Tabs> {
   const profile = await openProfile(browser, [wallet('alice')])
   const { context, requests, open } = profile
   await context.addInitScript(`${script};
@@ -124,7 +129,8 @@ export async function openTabs(browser: Browser, serviceUrl: string, mode = 'hea
     const clock = { nowSeconds: () => performance.now() / 1000 + skipped }
     const storage = didAuth.local()
     const onSignedOut = ({ reason }) => ended.push(reason)
-    globalThis.client = new didAuth.DidAuthClient({ url: location.origin, mode: '${mode}', clock, storage, onSignedOut })`)
+    globalThis.client = new didAuth.DidAuthClient({ url: location.origin, mode: '${mode}', deviceKey: ${deviceKey},
+      clock, storage, onSignedOut })`)
   const refusals: string[] = []
   context.on('response', (response) => {
     if (!response.url().endsWith('/refresh-token') || response.status() === 200) return

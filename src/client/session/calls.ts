@@ -1,0 +1,55 @@
+import { NOT_SIGNED_IN, PROTOCOL } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
+import type { Setting } from './options.js'
+import { askJson } from '../wire/request.js'
+import { createTokenCache, type CachedToken } from './resource-tokens.js'
+
+/** One of the user's sessions, times in whole seconds. */
+export interface ListedSession {
+  readonly sessionId: string
+  readonly createdAt: number
+  readonly refreshedAt: number
+  readonly expiresAt: number
+  readonly isCurrent: boolean
+}
+
+/** Calls of the service's routes for logged-in users. Each throws NOT_SIGNED_IN without a session. */
+export interface SessionCalls {
+  tokenFor(resource: string, refused?: string): Promise<string>
+  list(): Promise<ListedSession[]>
+  end(sessionId: string): Promise<void>
+}
+
+/** The part of a client that the calls need: requests with its session. */
+interface LoggedInClient {
+  readonly session: { readonly sessionId: string } | undefined
+  fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>
+}
+
+/** Creates the calls of a client, which loads this module on demand. */
+export function createCalls(setting: Setting, client: LoggedInClient): SessionCalls {
+  const tokens = new Map<string, CachedToken>()
+  // Requests carry the session's token.
+  const service: Setting = { ...setting, fetch: (url, init) => client.fetch(url, init) }
+  const assertSession = (): string => {
+    if (!client.session) throw new DidAuthClientError(NOT_SIGNED_IN)
+    return client.session.sessionId
+  }
+  const ask = async (method: 'GET' | 'DELETE', path = ''): Promise<unknown> => {
+    assertSession()
+    return askJson(service, { method, path: (setting.paths.sessions ?? '/sessions') + path })
+  }
+  return {
+    tokenFor: async (resource, refused) => createTokenCache(service, tokens, assertSession(), resource, refused),
+
+    async list() {
+      const list = await ask('GET')
+      if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL)
+      return list as ListedSession[]
+    },
+
+    async end(sessionId) {
+      await ask('DELETE', `/${encodeURIComponent(sessionId)}`)
+    }
+  }
+}
