@@ -24,6 +24,7 @@ describe('device proofs of oauth4webapi', () => {
       const text = body === undefined ? null : JSON.stringify(body)
       const customFetch = (input: string, init: { headers: Record<string, string> }): Promise<Response> =>
         fetch(input, { ...init, headers: { ...init.headers, authorization: `DIDAuth ${token}` } })
+      // eslint-disable-next-line @typescript-eslint/no-deprecated -- the service of this test has no certificate
       const options = { DPoP, [oauth.allowInsecureRequests]: true, [oauth.customFetch]: customFetch }
       return oauth.protectedResourceRequest(token, method, new URL(url + path), headers, text, options)
     }
