@@ -155,8 +155,15 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
   // If the application does not await `ready`, it sees the failure in error answers and in the log.
   ready.catch((error: unknown) => logger.error({ event: 'not-ready', cause: describeCause(error) }, 'not ready yet'))
 
-  // `Guard` is typed for requests of Node; Express passes its own, which extend them.
-  const guard = (options: GuardOptions = {}): Guard => createDidGuard(http, options) as unknown as Guard
+  const guard = (options: GuardOptions = {}): Guard => {
+    const { useCookies, deviceBinding } = settings
+    if (options.deviceProof === true && (useCookies || deviceBinding.mode === 'off')) {
+      const why = useCookies ? 'pages cannot read the tokens in cookies' : 'deviceBinding is off'
+      logger.warn({ event: 'configuration' }, `requireDid.with({ deviceProof: true }) refuses most requests: ${why}`)
+    }
+    // `Guard` is typed for requests of Node; Express passes its own, which extend them.
+    return createDidGuard(http, options) as unknown as Guard
+  }
 
   return Object.assign(guard({}), {
     with: guard,

@@ -132,6 +132,14 @@ function createResolution(options: CompleteOptions) {
   return { kind: 'ethr' as const, networks, registry, provesByAddress: rpcUrl === undefined }
 }
 
+/** Whether a service uses disclosed data. Otherwise no credential is verified and no issuer is resolved. */
+export function usesDisclosure({
+  required,
+  signupBusinessLogic
+}: Pick<Settings, 'required' | 'signupBusinessLogic'>): boolean {
+  return required.credentials.length > 0 || required.claims.length > 0 || signupBusinessLogic !== undefined
+}
+
 /** Lists warnings about settings that are allowed but rarely intended. */
 export function listConfigWarnings(
   settings: Settings,
@@ -173,6 +181,10 @@ export function listConfigWarnings(
       (requestsCredentials || settings.required.claims.length > 0) &&
         settings.authenticationBusinessLogic === undefined,
       'requiredCredentials or requiredClaims without authenticationBusinessLogic: users who never signed up can log in'
+    ],
+    [
+      settings.credentialStatus === 'check' && !usesDisclosure(settings),
+      'credentialStatus has no effect: without requiredCredentials, requiredClaims or signupBusinessLogic, credentials are ignored'
     ],
     [
       requestsCredentials && settings.resolution.kind === 'ethr' && settings.resolution.provesByAddress,

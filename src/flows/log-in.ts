@@ -1,5 +1,5 @@
 import { DidAuthError } from '../errors.js'
-import type { Settings } from '../config/settings.js'
+import { usesDisclosure } from '../config/settings.js'
 import type { ChallengeFlow, UserIdentity } from '../ports.js'
 import { challengeWindow, explainRefusal, findSignedMessage } from '../protocol/challenge.js'
 import { chainIdOfDid } from '../protocol/did.js'
@@ -36,11 +36,6 @@ export async function logIn(parts: LoginParts, request: LoginRequest): Promise<T
     credentialJwts: undefined,
     prepare: async () => logic && ((user) => logic(request.did, user))
   })
-}
-
-/** Whether a service uses disclosed data. Otherwise no credential is verified and no issuer is resolved. */
-export function usesDisclosure({ required, signupBusinessLogic }: Settings): boolean {
-  return required.credentials.length > 0 || required.claims.length > 0 || signupBusinessLogic !== undefined
 }
 
 /**

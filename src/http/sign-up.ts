@@ -1,5 +1,6 @@
+import { usesDisclosure } from '../config/settings.js'
 import { assertProofBudget } from '../flows/limits.js'
-import { signUp, usesDisclosure } from '../flows/log-in.js'
+import { signUp } from '../flows/log-in.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { createNonceHeader, readDeviceProof } from './device-proof.js'
 import type { HttpParts } from './guard.js'
