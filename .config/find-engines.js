@@ -13,6 +13,16 @@ export function findChromium({ CHROMIUM: chosen = '', PATH: path = '' } = proces
   return findProgram(['chromium', 'chromium-browser', 'google-chrome'], path)
 }
 
+/**
+ * Finds the Firefox for browser tests: the path in `FIREFOX`, otherwise a program on the `PATH`.
+ *
+ * @returns its path; undefined if there is none
+ */
+export function findFirefox({ FIREFOX: chosen = '', PATH: path = '' } = process.env) {
+  if (chosen !== '') return existsSync(chosen) ? chosen : undefined
+  return findProgram(['firefox-esr', 'firefox'], path)
+}
+
 /** Finds a Redis or Valkey server on the `PATH`. */
 export function findRedis({ PATH: path = '' } = process.env) {
   return findProgram(['redis-server', 'valkey-server'], path)
@@ -41,6 +51,7 @@ export function missingEngines(environment = process.env) {
   if (findChromium(environment) === undefined) {
     missing.push(engine('a browser', 'browser', ['chromium']))
   }
+  if (findFirefox(environment) === undefined) missing.push(engine('Firefox', 'firefox', ['firefox-esr']))
   if (findRedis(environment) === undefined) {
     // Most Redis tests can use the server of `TEST_REDIS_URL`. Tests of faults need a server that they can stop.
     if (!redisUrl) missing.push(engine('Redis', 'redis', ['redis-server']))

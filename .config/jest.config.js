@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { findChromium, findHaproxy, findRedis, missingEngines } from './find-engines.js'
+import { findChromium, findFirefox, findHaproxy, findRedis, missingEngines } from './find-engines.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
@@ -25,6 +25,7 @@ if (missing.length > 0 && process.env.NO_SKIPS === '1') {
 const skippedFiles = missing.map(({ pattern }) => pattern)
 Object.assign(process.env, {
   CHROMIUM: findChromium() ?? '',
+  FIREFOX: findFirefox() ?? '',
   REDIS_SERVER: findRedis() ?? '',
   HAPROXY: findHaproxy() ?? ''
 })

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import type { Browser, Page, Route } from 'playwright-core'
-import { askMe, readEndReasons, launchBrowser, openTabs, type Tabs } from '../support/engines/browser.js'
+import { launchBrowser, openTabs, type Tabs } from '../support/engines/browser.js'
+import { askMe, readEndReasons } from '../support/engines/client-tabs.js'
 import { ServerProcesses, type ServerProcess } from '../support/servers/server-process.js'
 
 const ROUNDS = 50

@@ -1,9 +1,9 @@
 import { wallet, walletScript, type PageWallet } from 'express-did-auth/testing'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
 import { scaled } from '../fixtures/time-factor.js'
+import { createClientScript, PAST_THE_TOKEN, type ClientTabs } from './client-tabs.js'
 
 /** Arguments of Chromium: it can run as root in a container, and makes no network calls of its own. */
 const ARGUMENTS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--no-first-run']
@@ -93,20 +93,8 @@ export function waitForAnswer(page: Page, step: string, text: string): Promise<u
   return page.waitForSelector(`#${step}-step [role=status]:has-text(${JSON.stringify(text)})`)
 }
 
-/** Client library as a script, which .config/compile-for-tests.js compiles from the sources. */
-const script = readFileSync(join(process.env.TEST_COMPILED ?? '', 'client-script.js'), 'utf8')
-
-/** Seconds by which a page's clock is set ahead, so that every access token of 600 s has expired. */
-export const PAST_THE_TOKEN = 10_000
-
-/** Tabs of one profile, each with a separate client, like the pages of an application. */
-export interface Tabs extends Profile {
-  /** Opens a tab of the service's origin with `client`. */
-  tab(): Promise<Page>
-  /** Sets the clocks of all clients ahead, so that their tokens expire. */
-  skip(seconds?: number): Promise<void>
-  /** Returns the number of refresh requests so far. */
-  refreshes(): number
+/** Tabs of one profile in Chromium. */
+export interface Tabs extends Profile, ClientTabs<Page> {
   /** Texts of the service's refusals. */
   refusals: readonly string[]
 }
@@ -123,14 +111,7 @@ export async function openTabs(
 ): Promise<Tabs> {
   const profile = await openProfile(browser, [wallet('alice')])
   const { context, requests, open } = profile
-  await context.addInitScript(`${script};
-    globalThis.skipped = 0
-    globalThis.ended = []
-    const clock = { nowSeconds: () => performance.now() / 1000 + skipped }
-    const storage = didAuth.local()
-    const onSignedOut = ({ reason }) => ended.push(reason)
-    globalThis.client = new didAuth.DidAuthClient({ url: location.origin, mode: '${mode}', deviceKey: ${deviceKey},
-      clock, storage, onSignedOut })`)
+  await context.addInitScript(createClientScript(mode, deviceKey))
   const refusals: string[] = []
   context.on('response', (response) => {
     if (!response.url().endsWith('/refresh-token') || response.status() === 200) return
@@ -154,14 +135,4 @@ export async function openTabs(
     },
     refreshes: () => requests.filter((url) => url.endsWith('/refresh-token')).length
   }
-}
-
-/** Sends `GET /me` with the client of a tab. Returns the status, or the code or message of the error. */
-export function askMe(page: Page): Promise<unknown> {
-  return page.evaluate(`client.fetch('/me').then(({ status }) => status, ({ code, message }) => code ?? message)`)
-}
-
-/** Returns the reasons for which sessions ended in a tab. */
-export function readEndReasons(page: Page): Promise<string[]> {
-  return page.evaluate('ended')
 }
