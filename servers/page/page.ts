@@ -17,7 +17,7 @@ const auth = new DidAuthClient({
   // The URL of this page. It differs from the server's own URL if a user opens the page by an IP address.
   url: new URL('.', location.href).href,
   ...(isUrl ? { domain: new URL(serviceUrl).host, serviceUrl } : { domain: serviceUrl }),
-  // The server refuses the key of a page whose address is not its own.
+  // The server refuses proofs that name another origin.
   deviceKey: isUrl && new URL(serviceUrl).origin === location.origin && isSecureContext,
   clock: pageClock,
   onSignedOut: (error) => {

@@ -2,6 +2,7 @@
 export type { AuthorizedInit, RefusedRequest } from './session/approve-request.js'
 export { DidAuthClient } from './session/did-auth-client.js'
 export type { ListedSession } from './session/calls.js'
+export type { DeviceKeyPair } from './wire/browser.js'
 export * from './wire/errors.js'
 export type {
   ClientClaim,

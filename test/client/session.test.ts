@@ -18,6 +18,7 @@ import {
   createSharedStorage,
   startClientService
 } from '../support/servers/client-service.js'
+import { fakeDatabase } from '../support/fixtures/fake-database.js'
 import { until } from '../support/fixtures/until.js'
 import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
@@ -208,48 +209,6 @@ function webStorage(values = new Map<string, string>()) {
     setItem: (key: string, value: string) => void values.set(key, value),
     removeItem: (key: string) => void values.delete(key)
   }
-}
-
-/** Creates a fake IndexedDB with the events that the client uses, each in a separate task. */
-function fakeDatabase() {
-  const values = new Map<string, string>()
-  let opened = 0
-  const createRequest = (result: unknown, fails = false) => {
-    const request: Record<string, unknown> = { result, error: fails ? new Error('quota') : null }
-    const fire = (name: string): void => {
-      setImmediate(() => {
-        const handler = request[fails ? 'onerror' : name]
-        if (typeof handler === 'function') handler.call(undefined)
-      })
-    }
-    return { request, fire }
-  }
-  const database = {
-    createObjectStore: () => undefined,
-    close: () => (opened -= 1),
-    transaction: () => {
-      const { request, fire } = createRequest(undefined)
-      fire('oncomplete')
-      const answer = (result?: unknown) => createRequest(result).request
-      return Object.assign(request, {
-        objectStore: () => ({
-          get: (key: string) => answer(values.get(key)),
-          put: (value: string, key: string) => answer(values.set(key, value)),
-          delete: (key: string) => answer(values.delete(key))
-        })
-      })
-    }
-  }
-  const open = (fails: boolean) => {
-    const { request, fire } = createRequest(database, fails)
-    opened += 1
-    setImmediate(() => {
-      if (!fails) (request.onupgradeneeded as () => void)()
-      fire('onsuccess')
-    })
-    return request
-  }
-  return { values, opened: () => opened, working: { open: () => open(false) }, broken: { open: () => open(true) } }
 }
 
 async function goThrough(storage: ClientStorage): Promise<unknown[]> {

@@ -13,7 +13,7 @@ export interface ListedSession {
   readonly isCurrent: boolean
 }
 
-/** Calls of the service's routes for logged-in users. Each throws NOT_SIGNED_IN without a session. */
+/** Requests to the routes for logged-in users. Each throws NOT_SIGNED_IN without a session. */
 export interface SessionCalls {
   tokenFor(resource: string, refused?: string): Promise<string>
   list(): Promise<ListedSession[]>

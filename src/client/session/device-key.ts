@@ -3,10 +3,11 @@ import { NOT_SIGNED_IN } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields, parseJson } from '../wire/json.js'
 import { askDatabase } from './indexed-db.js'
-import type { DeviceState, Setting } from './options.js'
+import type { Setting } from './options.js'
 import { askJson, canRepeat, mapToUnavailable, type Call } from '../wire/request.js'
 import { decodeJwt } from '../wire/jwt.js'
 import { createRandomText, encodeBase64url, utf8 } from '../wire/seal.js'
+import { createTimeoutSignal, raceWithAbort } from '../wire/timing.js'
 
 /** The user of a login, or the stored session of a refresh. */
 export interface DeviceUser {
@@ -20,52 +21,51 @@ export interface DeviceUser {
 /** ES256 (RFC 7518, section 3.4). */
 const ES256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 
-/** Keys of users by client and name, where there is no IndexedDB. */
-const keysByClient = new WeakMap<DeviceState, Map<string, DeviceKeyPair>>()
-
-function getKeys({ device }: Setting): Map<string, DeviceKeyPair> {
-  const keys = keysByClient.get(device) ?? new Map<string, DeviceKeyPair>()
-  keysByClient.set(device, keys)
-  return keys
-}
-
 /**
  * Sends a login or refresh with a DPoP proof (RFC 9449). Repeats it once if the proof's nonce has expired. A service
  * that sends no nonces does not bind sessions, and gets a login without proof.
  *
  * @throws DidAuthClientError with serverCode ERR_DEVICE_PROOF, without a request, if the key of a bound session is
- * missing; else as {@link askJson}
+ * missing; TypeError for a given pair of another kind; else as {@link askJson}
  */
-export async function prove(setting: Setting, user: DeviceUser, call: Call): Promise<unknown> {
-  const pair = await mapToUnavailable('deviceKey', call.signal, () => (user.pair ? findKey : createKey)(setting, user))
-  if (!pair && user.isDeviceBound) throw new DidAuthClientError(NOT_SIGNED_IN, { serverCode: 'ERR_DEVICE_PROOF' })
-  const send = async (): Promise<unknown> => {
-    const headers = pair && { ...call.headers, DPoP: await createProof(setting, pair, 'POST', setting.url + call.path) }
-    return askJson(setting, { ...call, ...(headers && { headers }) })
+export async function sendWithProof(setting: Setting, user: DeviceUser, call: Call): Promise<unknown> {
+  const { deviceKey } = setting
+  if (typeof deviceKey === 'object' && !/ECDSA.+P-256/.test(JSON.stringify(deviceKey.privateKey.algorithm)))
+    throw TypeError('deviceKey: not P-256')
+  const keyPair = await limit(setting, (user.pair ? findKey : createKey)(setting, user)).catch((error: unknown) => {
+    // A login without proof opens an unbound session, which survives where the key would not.
+    if (user.pair) throw error
+  })
+  if (!keyPair) {
+    if (!user.isDeviceBound) return askJson(setting, call)
+    throw new DidAuthClientError(NOT_SIGNED_IN, { message: 'deviceKey: not found', serverCode: 'ERR_DEVICE_PROOF' })
   }
-  if (!user.pair) setting.device.isDeviceBound = !!pair
+  const send = async (): Promise<unknown> => {
+    const DPoP = await createProof(setting, keyPair, 'POST', setting.url + call.path)
+    return askJson(setting, { ...call, headers: { ...call.headers, DPoP } })
+  }
   return send().catch((error: unknown) => {
-    if (pair && parseFields(error).serverCode === 'ERR_DEVICE_NONCE') return send()
+    if (parseFields(error).serverCode === 'ERR_DEVICE_NONCE') return send()
     throw error
   })
 }
 
 /**
- * Wraps a fetch, so that a request with a bound access token has a proof for it (RFC 9449, section 7). It repeats the
+ * Returns a fetch that adds a proof to each request with a bound access token (RFC 9449, section 7). It repeats the
  * request once if the proof's nonce has expired, and the body can be sent again.
  */
-export function wrap(setting: Setting, fetch: typeof globalThis.fetch): typeof globalThis.fetch {
+export function addProofs(setting: Setting, fetch: typeof globalThis.fetch): typeof globalThis.fetch {
   return async (input, init = {}) => {
     const headers = new Headers(init.headers)
     const [, accessToken = ''] = /^DIDAuth (.+)/.exec(headers.get('Authorization') ?? '') ?? []
     const { sub, cnf } = decodeJwt(accessToken)
-    const pair = await findKey(setting, { did: String(sub), isDeviceBound: !!cnf })
-    if (!pair) return fetch(input, init)
+    const keyPair = await limit(setting, findKey(setting, { did: String(sub), isDeviceBound: !!cnf }))
+    if (!keyPair) return fetch(input, init)
     const request = typeof input === 'object' && 'url' in input ? input : undefined
     // Normalizes the method, such as `post`.
     const { url, method } = new Request(request?.url ?? input, { method: init.method ?? request?.method ?? 'GET' })
     const send = async (): Promise<Response> => {
-      headers.set('DPoP', await createProof(setting, pair, method, url, accessToken))
+      headers.set('DPoP', await createProof(setting, keyPair, method, url, accessToken))
       const response = await fetch(input, { ...init, headers })
       setting.device.nonce = response.headers.get('DPoP-Nonce') ?? setting.device.nonce
       return response
@@ -77,37 +77,51 @@ export function wrap(setting: Setting, fetch: typeof globalThis.fetch): typeof g
   }
 }
 
-/** Deletes the key of a user. A given key is the caller's. */
+/** Deletes the key of a user, unless a session of another tab may use it. A given key is the caller's. */
 export async function deleteKey(setting: Setting, did: string): Promise<void> {
+  const { deviceKey, device, storage } = setting
+  if (typeof deviceKey === 'object') return
   const name = getKeyName(setting, did)
-  getKeys(setting).delete(name)
-  if (browser.indexedDB) await askDatabase('delete', name).catch(() => undefined)
+  if (ownsKeys(setting)) device.keys?.delete(name)
+  else if (!storage.isPerTab) await limit(setting, askDatabase('delete', name))
 }
 
-/** Finds the key for a session. @throws Error of IndexedDB */
+/** Whether keys belong to the client object: its tokens are lost with it, too, or this is Node. */
+function ownsKeys({ storage, usesCookies }: Setting): boolean {
+  // A cookie outlives the client object with any storage.
+  return (!!storage.isPrivate && !usesCookies) || !(browser.indexedDB || browser.window)
+}
+
+/** Limits the time for IndexedDB, which may never answer. @throws DidAuthClientError UNAVAILABLE */
+function limit<T>({ timeoutSeconds }: Setting, work: Promise<T>): Promise<T> {
+  return mapToUnavailable('deviceKey', undefined, () => raceWithAbort(work, createTimeoutSignal(timeoutSeconds)))
+}
+
+/** Finds the key for a session. A browser that blocks IndexedDB has none. @throws Error of IndexedDB */
 async function findKey(setting: Setting, { did, isDeviceBound }: DeviceUser): Promise<DeviceKeyPair | undefined> {
   if (isDeviceBound === false) return undefined
-  const { deviceKey } = setting
+  const { deviceKey, device } = setting
   if (typeof deviceKey === 'object') return deviceKey
   const name = getKeyName(setting, did)
-  const pair = getKeys(setting).get(name)
-  if (pair || !browser.indexedDB) return pair
-  return (await askDatabase('get', name)) as DeviceKeyPair | undefined
+  if (ownsKeys(setting)) return device.keys?.get(name)
+  return askDatabase('get', name).catch((error: unknown) => {
+    // Other errors may be temporary.
+    if (browser.indexedDB && (error as Error).name !== 'SecurityError') throw error
+  }) as Promise<DeviceKeyPair | undefined>
 }
 
-/** Finds or creates the key for a login. Keeps it in memory if the browser blocks IndexedDB. */
+/** Finds or creates the key for a login; undefined if it cannot be stored. @throws Error of IndexedDB */
 async function createKey(setting: Setting, user: DeviceUser): Promise<DeviceKeyPair | undefined> {
-  if (!setting.device.nonce) return undefined
-  const find = async (): Promise<DeviceKeyPair | undefined> => findKey(setting, user).catch(() => undefined)
-  const stored = await find()
+  const { device } = setting
+  if (!device.nonce) return undefined
+  const stored = await findKey(setting, user)
   if (stored) return stored
   const created = await crypto.subtle.generateKey(ES256, false, ['sign', 'verify'])
   const name = getKeyName(setting, user.did)
+  if (ownsKeys(setting)) (device.keys ??= new Map<string, DeviceKeyPair>()).set(name, created)
   // Another tab may have added one in the meantime, which is then used.
-  if (browser.indexedDB) await askDatabase('add', name, created).catch(() => undefined)
-  const added = await find()
-  if (!added) getKeys(setting).set(name, created)
-  return added ?? created
+  else await askDatabase('add', name, created).catch(() => undefined)
+  return findKey(setting, user)
 }
 
 /** Returns the name of a user's key: per service and address, because EIP-4361 tells the DID only after the login. */

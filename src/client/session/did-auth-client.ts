@@ -151,7 +151,7 @@ export class DidAuthClient {
     await this.#load()
     const { url, origins, usesCookies } = this.#setting
     const { fetch: baseFetch = this.#setting.fetch, deviceProof, ...init } = options
-    const fetch = deviceProof ? (await loadDeviceKey()).wrap(this.#setting, baseFetch) : baseFetch
+    const fetch = deviceProof ? (await loadDeviceKey()).addProofs(this.#setting, baseFetch) : baseFetch
     const request = typeof input === 'object' && 'url' in input ? input : undefined
     // The service's URL may have a path, which a leading slash would drop.
     // eslint-disable-next-line @typescript-eslint/no-base-to-string -- anything but a request is a string or a URL
@@ -292,7 +292,7 @@ export class DidAuthClient {
     return session
   }
 
-  /** Loads the calls of routes for logged-in users. */
+  /** Loads the requests to the routes for logged-in users. */
   async #loadCalls(): Promise<SessionCalls> {
     const { createCalls } = await loadCode(() => import('./calls.js'))
     await this.#load()

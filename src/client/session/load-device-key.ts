@@ -6,6 +6,6 @@ import { askJson, loadCode, type Call } from '../wire/request.js'
 export const loadDeviceKey = (): Promise<typeof deviceKeyModule> => loadCode(() => import('./device-key.js'))
 
 /** Sends a login or refresh, with a proof of the device's key if client and service use one. */
-export async function askAsDevice(setting: Setting, user: deviceKeyModule.DeviceUser, call: Call): Promise<unknown> {
-  return setting.deviceKey ? (await loadDeviceKey()).prove(setting, user, call) : askJson(setting, call)
+export async function sendAsDevice(setting: Setting, user: deviceKeyModule.DeviceUser, call: Call): Promise<unknown> {
+  return setting.deviceKey ? (await loadDeviceKey()).sendWithProof(setting, user, call) : askJson(setting, call)
 }

@@ -111,7 +111,8 @@ export interface DidAuthClientOptions {
   readonly storage?: ClientStorage | undefined
   /**
    * Binds sessions to this device by a key that cannot be copied (RFC 9449), if the service has `deviceBinding`. `true`
-   * creates a key per user, in IndexedDB or, without it, for this client object. A given pair (P-256) is not stored.
+   * creates a key per user: in IndexedDB, or for this client object in Node and with a private storage. A given pair
+   * (ECDSA, P-256) is not stored.
    */
   readonly deviceKey?: boolean | DeviceKeyPair | undefined
   /** Further origins to which the access token is sent. */
@@ -134,8 +135,8 @@ export interface DidAuthClientOptions {
 export interface DeviceState {
   /** The newest nonce of the service for proofs. Undefined if the service does not bind sessions. */
   nonce?: string | undefined
-  /** Whether the last login had a proof. */
-  isDeviceBound?: boolean
+  /** Keys of users by name, if they belong to the client object. */
+  keys?: Map<string, DeviceKeyPair>
 }
 
 /** The complete settings of a client. */
@@ -150,6 +151,7 @@ export interface Setting
   readonly name: string
   readonly fetch: typeof globalThis.fetch
   readonly storage: ClientStorage
+  readonly timeoutSeconds: number
   /** Seconds of a monotonic clock, which measures the age of tokens. */
   readonly nowSeconds: () => number
   /** Seconds of the wall clock, which all tabs share. */

@@ -2,7 +2,7 @@ import { browser } from '../wire/browser.js'
 import { PROTOCOL, UNAVAILABLE } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields } from '../wire/json.js'
-import { askAsDevice } from './load-device-key.js'
+import { sendAsDevice } from './load-device-key.js'
 import { runWithLock } from './lock.js'
 import type { Setting } from './options.js'
 import { askJson } from '../wire/request.js'
@@ -41,7 +41,7 @@ export async function loadSession(setting: Setting, keeper: SessionKeeper): Prom
   const stored = await keeper.read()
   // A refresh whose response was lost may have left an outdated cookie. Only a retry of that refresh can replace it.
   const isUsable = stored && (!setting.usesCookies || (await keeper.findPendingKey(stored)))
-  const session = (setting.usesCookies && (await readOwnSession(setting))) || (isUsable ? stored : undefined)
+  const session = (setting.usesCookies && (await readOwnSession(setting))) || (isUsable && stored)
   if (!session) return
   // Another tab may be refreshing the stored record of this session, so keep its `pair` and do not write it.
   const isStored = stored?.sessionId === session.sessionId
@@ -57,16 +57,14 @@ export async function startSession(
   keeper: SessionKeeper,
   { body, did, walletId }: SignedIn & { readonly walletId: string | undefined }
 ): Promise<ClientSession> {
-  const { usesCookies, device } = setting
+  const { usesCookies } = setting
   const received = usesCookies ? await readOwnSession(setting) : parseTokens(body)
   if (received?.did !== did) {
-    const isLost = usesCookies && !received
-    const userMessage = isLost ? 'Your browser stored no cookie. Open the page over https.' : undefined
+    const userMessage = received ? undefined : 'Your browser stored no cookie. Open the page over https.'
     throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Check cookies`, userMessage })
   }
   return keeper.start({
     pair: createRandomText(),
-    isDeviceBound: device.isDeviceBound,
     ...received,
     walletId,
     receivedAt: setting.wallSeconds()
@@ -110,7 +108,7 @@ function sendLogout(setting: Setting, { pair, accessToken }: SessionRecord): Pro
     method: 'POST',
     path: setting.paths.logout,
     body: setting.usesCookies ? undefined : { refreshToken: pair },
-    headers: accessToken ? { Authorization: `DIDAuth ${accessToken}` } : {}
+    ...(accessToken && { headers: { Authorization: `DIDAuth ${accessToken}` } })
   })
 }
 
@@ -153,7 +151,7 @@ async function sendRefresh(
   const { usesCookies, wallSeconds } = setting
   for (; ; attempt.tries += 1) {
     try {
-      const body = await askAsDevice(setting, stored, {
+      const body = await sendAsDevice(setting, stored, {
         method: 'POST',
         path: setting.paths.refreshToken,
         body: usesCookies ? undefined : { refreshToken: stored.pair },

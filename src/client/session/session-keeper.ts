@@ -42,7 +42,7 @@ const endings = {
   revoked: 'was ended',
   reused: 'was ended: its token was used twice',
   loggedOut: 'has ended: you logged out',
-  deviceLost: 'was ended: its key is lost'
+  deviceLost: 'was ended: this device lost its key'
 }
 
 type SessionEnded = DidAuthClientError<'SESSION_ENDED'>
@@ -59,6 +59,7 @@ export class SessionKeeper {
   #endsAt = 0
   record: SessionRecord | undefined
   session: ClientSession | undefined
+  /** The deletion of the device's key at the end of a session. It never rejects. */
 
   constructor(setting: Setting) {
     this.#setting = setting
@@ -157,7 +158,7 @@ export class SessionKeeper {
     this.#announce(record, reason)
     // The key has no use without the session, so a failure is harmless.
     if (this.#setting.deviceKey)
-      await loadDeviceKey()
+      loadDeviceKey()
         .then((device) => device.deleteKey(this.#setting, record.did))
         .catch(() => undefined)
     return error
@@ -228,8 +229,8 @@ export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
 
 /** Parses the body of `GET /session`; undefined for `{}`, without a session. @throws DidAuthClientError PROTOCOL */
 export function parseOwnSession(body: unknown): ReceivedSession | undefined {
-  const { did, sessionId, expiresAt, expiresInSeconds: lifeSeconds } = parseFields(body)
-  const session = { did, sessionId, expiresAt, lifeSeconds }
+  const { did, sessionId, expiresAt, expiresInSeconds: lifeSeconds, isDeviceBound } = parseFields(body)
+  const session = { did, sessionId, expiresAt, lifeSeconds, isDeviceBound }
   if (isSession(session)) return session
   if (body && !did) return undefined
   throw new DidAuthClientError(PROTOCOL, { message: 'No session' })

@@ -1,6 +1,6 @@
 import { loginMessage } from '../../protocol/login-message.js'
 import { isWord } from '../wire/json.js'
-import { askAsDevice } from './load-device-key.js'
+import { sendAsDevice } from './load-device-key.js'
 import { runWithLock } from './lock.js'
 import type { LogInOptions, Setting } from './options.js'
 import { ask, isOutdated, readRequiredText, type Call } from '../wire/request.js'
@@ -69,7 +69,7 @@ export async function signIn(
 
 /** Exchanges a signature for a session. @param did - the user's DID, or only its address */
 export function sendProof(setting: Setting, call: Call, did: string): Promise<unknown> {
-  const send = () => askAsDevice(setting, { did }, call)
+  const send = () => sendAsDevice(setting, { did }, call)
   // The lock prevents a late response to a refresh from overwriting the new cookies with those of the previous session.
   return setting.usesCookies ? runWithLock(setting, send) : send()
 }

@@ -55,7 +55,11 @@ export interface SiweLogin {
 export function createSiweLogin(setting: Setting, enter: Enter): SiweLogin {
   const { paths, wallSeconds, network } = setting
   const path = paths.siweNonce ?? '/siwe/nonce'
-  const nonces = createChallenges(setting, 'nonce', () => ({ method: 'POST', path }))
+  let hasAsked = false
+  const nonces = createChallenges(setting, 'nonce', () => {
+    hasAsked = true
+    return { method: 'POST', path }
+  })
 
   const siwe: SiweLogin = {
     prepare: (signal) => nonces.prepare('', signal),
@@ -71,6 +75,8 @@ export function createSiweLogin(setting: Setting, enter: Enter): SiweLogin {
     verify({ message, signature, wallet, signal }) {
       const call = { path: paths.siweVerify ?? '/siwe/verify', body: { message, signature }, signal }
       return enter(async () => {
+        // The response has the nonce of the device proof. A caller may have fetched the nonce of the text elsewhere.
+        if (setting.deviceKey && !setting.device.nonce && !hasAsked) await siwe.prepare(signal)
         const [address = ''] = /^0x[\da-f]{40}$/im.exec(message) ?? []
         const body = await sendProof(setting, call, address)
         return { body, did: String(parseFields(body).did) }

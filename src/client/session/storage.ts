@@ -12,6 +12,8 @@ export interface ClientStorage {
   onChange?(listener: (change: { readonly key: string | null }) => void): void
   /** Whether no other tab or process uses the storage. If so, the client takes no locks and sends no messages. */
   readonly isPrivate?: boolean
+  /** Whether each tab has its own values, so that no tab knows whether a session of another tab uses the same key. */
+  readonly isPerTab?: boolean
 }
 
 /** Keeps the session until the page is closed or reloaded. Other scripts of the page cannot read it. */
@@ -38,7 +40,7 @@ export function local(): ClientStorage {
  * duplicated tab has a copy of the tokens, which looks like theft: the second tab to refresh ends the session of both.
  */
 export function session(): ClientStorage {
-  return webStorage(() => browser.sessionStorage)
+  return { ...webStorage(() => browser.sessionStorage), isPerTab: true }
 }
 
 /** Creates a storage that falls back to memory if the browser's storage is missing, blocked or full. */
