@@ -49,7 +49,7 @@ export function missingEngines(environment = process.env) {
   const { PATH: path = '', TEST_REDIS_URL: redisUrl } = environment
   const missing = []
   if (findChromium(environment) === undefined) {
-    missing.push(engine('a browser', 'browser', ['chromium']))
+    missing.push(engine('Chromium', 'browser', ['chromium']))
   }
   if (findFirefox(environment) === undefined) missing.push(engine('Firefox', 'firefox', ['firefox-esr']))
   if (findRedis(environment) === undefined) {

@@ -2,7 +2,10 @@ import { createPublicKey, verify, type KeyObject } from 'node:crypto'
 import { RecentEntries } from '../caches.js'
 import type { VerifyDeviceSignature } from '../ports.js'
 
-/** Creates the verification of signatures by devices. It caches parsed keys: parsing costs as much as a signature. */
+/**
+ * Creates the function that verifies ES256 signatures of devices. It caches parsed keys, because parsing a key costs as
+ * much as verifying a signature.
+ */
 export function createDeviceSignatures(): VerifyDeviceSignature {
   const keys = new RecentEntries<KeyObject>()
   return (jwk, text, signature) => {

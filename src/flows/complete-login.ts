@@ -19,7 +19,7 @@ export interface VerifiedLogin {
   client: Caller
   proof: LoginProof
   /** Device proof, by which the session is bound to a device. */
-  device: PresentedProof | undefined
+  deviceProof: PresentedProof | undefined
   /** Consumes the challenge or nonce. Of simultaneous logins with one proof, exactly one succeeds. */
   consume: () => Promise<void>
   /** Undefined: every user who proves control may log in. */
@@ -36,7 +36,7 @@ export interface VerifiedLogin {
  */
 export async function completeLogin(parts: LoginParts, login: VerifiedLogin): Promise<Tokens> {
   const { event, user, proof, logic, claims } = login
-  const binding = bindToDevice(parts, login.device)
+  const binding = bindToDevice(parts, login.deviceProof)
   await charge(parts, login.client, 'logins')
   await login.consume()
   const logicClaims = logic && (await runBusinessLogic(parts, logic))

@@ -17,7 +17,8 @@ export interface PresentedProof extends ProvedRequest {
 type ProofParts = Pick<Parts, 'settings' | 'clock' | 'random' | 'curve' | 'verifyDeviceSignature'>
 
 /**
- * Returns the claims that bind a new session to the key of the login's device proof; undefined if they bind nothing.
+ * Returns the claims that bind a new session to the key of the login's device proof; undefined if the login binds no
+ * session.
  * @throws DidAuthError ERR_DEVICE_PROOF for an invalid proof, or if `deviceBinding` is `required` and there is none;
  * ERR_DEVICE_NONCE
  */
@@ -62,7 +63,8 @@ export function assertRequestOfDevice(
   accessToken: string | undefined
 ): void {
   const boundKey = findBoundKey(claims)
-  if (boundKey === undefined || accessToken === undefined) throw createProofRefusal('cnf', 'a session of a device')
+  if (boundKey === undefined || accessToken === undefined)
+    throw createProofRefusal('cnf', 'a token of a session that is bound to a device')
   assertKey(boundKey, verifyDeviceProof(parts, presented, accessToken))
 }
 
@@ -74,7 +76,11 @@ export function assertRequestOfDevice(
  * @see RFC 9449, section 4.3
  */
 function verifyDeviceProof(parts: ProofParts, presented: PresentedProof | undefined, accessToken?: string): string {
-  if (presented === undefined) throw createProofRefusal('DPoP', 'a proof of the device')
+  if (presented === undefined) {
+    const reason = { check: 'DPoP', expected: 'a proof of the device' }
+    // A client without a nonce needs one for the proof that is missing.
+    throw new DidAuthError('ERR_DEVICE_PROOF', { reason, details: createNonceDetails(parts) })
+  }
   const { curve, verifyDeviceSignature } = parts
   const proof = parseDeviceProof(presented.proof)
   assertProvesRequest(proof, presented)
@@ -94,9 +100,13 @@ function assertNonce(parts: ProofParts, nonce: string | undefined): void {
     verifyNonce(parts, deviceBinding, nonce ?? '')
   } catch (error) {
     const reason = { check: 'nonce', expected: 'a nonce of this service that has not expired' }
-    const details = { nonce: issueNonce(parts, deviceBinding).nonce }
-    throw new DidAuthError('ERR_DEVICE_NONCE', { cause: error, reason, details })
+    throw new DidAuthError('ERR_DEVICE_NONCE', { cause: error, reason, details: createNonceDetails(parts) })
   }
+}
+
+/** Returns a new nonce as details of an error, which its answer also has as a header. */
+function createNonceDetails(parts: ProofParts): { nonce: string } {
+  return { nonce: issueNonce(parts, parts.settings.deviceBinding).nonce }
 }
 
 function assertKey(boundKey: string, thumbprint: string): void {

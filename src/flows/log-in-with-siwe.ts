@@ -13,7 +13,12 @@ import { findControllers, identifyUser } from './user.js'
 import { verifyAccount } from './verify-account.js'
 
 /** The body of a login by an EIP-4361 message, and its sender. */
-export type SiweRequest = { message: string; signature: unknown; client: Caller; device?: PresentedProof | undefined }
+export type SiweRequest = {
+  message: string
+  signature: unknown
+  client: Caller
+  deviceProof?: PresentedProof | undefined
+}
 
 /**
  * Logs a user in by an EIP-4361 message: checks its content, verifies the signature, then consumes the nonce.
@@ -25,7 +30,7 @@ export type SiweRequest = { message: string; signature: unknown; client: Caller;
 export async function logInWithSiwe(
   parts: LoginParts,
   siwe: SiweSettings,
-  { message: text, signature, client, device }: SiweRequest
+  { message: text, signature, client, deviceProof }: SiweRequest
 ): Promise<{ user: Account & { did: string }; tokens: Tokens }> {
   const { settings, curve, clock } = parts
   let did: string | undefined
@@ -55,7 +60,7 @@ export async function logInWithSiwe(
       user,
       client,
       proof: { message: text, signature: String(signature) },
-      device,
+      deviceProof,
       consume: () => consumeNonce(parts, nonce),
       logic: logic && (() => logic(user.did, identity)),
       claims: { acct: toAccountId(account), amr: [method] }

@@ -15,7 +15,7 @@ import type { Tokens } from './tokens.js'
 import { findControllers, identifyKeyUser, type ProvedUser } from './user.js'
 
 /** The body of a login, and its sender. */
-export type LoginRequest = { did: string; sig: unknown; client: Caller; device?: PresentedProof | undefined }
+export type LoginRequest = { did: string; sig: unknown; client: Caller; deviceProof?: PresentedProof | undefined }
 
 /** The body of a sign up, and its sender. */
 export interface SignUpRequest extends LoginRequest {
@@ -90,7 +90,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
       user,
       client: request.client,
       proof: { message, signature: String(request.sig) },
-      device: request.device,
+      deviceProof: request.deviceProof,
       consume: () => consumeChallenge(parts, canonicalDid, use),
       logic: logic && (() => logic({ canonicalDid, address }))
     })

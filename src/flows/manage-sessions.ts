@@ -1,6 +1,7 @@
 import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
+import { findBoundKey } from '../protocol/device-proof.js'
 import { canonicalDid } from '../protocol/did.js'
 import { endOfSession, type Session } from '../protocol/session.js'
 import { parseAccountId } from '../protocol/siwe-message.js'
@@ -56,7 +57,8 @@ export async function readOwnSession(
     const { claims } = await authenticate(parts, tokens.accessToken())
     const expiresInSeconds = claims.exp - parts.clock.nowSeconds()
     const account = parseAccountId(claims.acct)
-    return { did: claims.sub, ...account, sessionId: claims.sid, expiresAt: claims.exp, expiresInSeconds }
+    const { sub: did, sid: sessionId, exp: expiresAt } = claims
+    return { did, ...account, sessionId, expiresAt, expiresInSeconds, ...describeBinding(claims) }
   }
   const byRefreshToken = async (): Promise<object | undefined> => {
     const { presented, session } = await findPresentedSession(parts, tokens.refreshToken())
@@ -65,9 +67,15 @@ export async function readOwnSession(
     const isInTime = nowSeconds < endOfSession(session, parts.settings.absoluteSessionSeconds)
     const isValid = state === 'active' && refreshTokenHash === presented.hash && isInTime
     const account = parseAccountId(tokenClaims?.acct)
-    return isValid ? { did, ...account, sessionId, expiresAt: nowSeconds, expiresInSeconds: 0 } : undefined
+    const described = { did, ...account, sessionId, expiresAt: nowSeconds, expiresInSeconds: 0 }
+    return isValid ? { ...described, ...describeBinding(tokenClaims) } : undefined
   }
   return (await ignoreRefusal(byAccessToken)) ?? ignoreRefusal(byRefreshToken)
+}
+
+/** Returns `isDeviceBound` of a session that is bound to a device, and nothing for any other session. */
+function describeBinding(claims: Readonly<Record<string, unknown>> | undefined): { isDeviceBound?: true } {
+  return findBoundKey(claims) === undefined ? {} : { isDeviceBound: true }
 }
 
 async function ignoreRefusal<T>(read: () => Promise<T>): Promise<T | undefined> {

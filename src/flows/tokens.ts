@@ -40,14 +40,14 @@ export async function refreshTokens(
     refreshToken: unknown
     idempotencyKey: string | undefined
     client: Client
-    device?: PresentedProof | undefined
+    deviceProof?: PresentedProof | undefined
   }
 ): Promise<Tokens & { isRepeated: boolean }> {
   const { settings, store } = parts
   const { refreshToken, idempotencyKey, client } = request
   const { presented, session } = await findPresentedSession(parts, refreshToken)
   // Before anything else: a refused device proof must not show the state of the session.
-  await assertBoundDevice(parts, session, request.device, client)
+  await assertBoundDevice(parts, session, request.deviceProof, client)
   const { sessionId } = session
   const nowSeconds = parts.clock.nowSeconds()
   const secret = deriveSuccessor(settings, presented.token, idempotencyKey)

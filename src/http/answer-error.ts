@@ -66,7 +66,8 @@ function parseDidAuthError(thrown: unknown): FailedRequest {
   const error = thrown instanceof DidAuthError ? thrown : new DidAuthError('ERR_INTERNAL', { cause: thrown })
   const { code, message: text, details, retryAfterSeconds, reason, cause } = error
   const status = errorStatuses[code]
-  const headers = code === 'ERR_DEVICE_NONCE' ? { [NONCE_HEADER]: details?.nonce ?? '' } : {}
+  const nonce = code === 'ERR_DEVICE_NONCE' || code === 'ERR_DEVICE_PROOF' ? details?.nonce : undefined
+  const headers = nonce === undefined ? {} : { [NONCE_HEADER]: nonce }
   return { status, code, text, logText: errorTexts[code], details, retryAfterSeconds, reason, cause, headers }
 }
 

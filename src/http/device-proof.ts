@@ -3,12 +3,15 @@ import type { PresentedProof } from '../flows/device-binding.js'
 import { issueNonce } from '../flows/nonces.js'
 import type { Parts } from '../flows/parts.js'
 import type { HttpRequest } from '../http-messages.js'
-import { createRouteUrl, parseUrl } from '../protocol/parse-url.js'
+import { parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
 
 /** Header that gives clients a nonce for their next device proofs. @see RFC 9449, section 8 */
 export const NONCE_HEADER = 'DPoP-Nonce'
 
-/** Reads the device proof of a request; undefined if it has none. Clients may see two paths: a proxy may cut one. */
+/**
+ * Reads the device proof of a request; undefined if it has none. A proxy may remove the path of `serviceUrl` or a part
+ * of it, so the proof may name the path with it or without.
+ */
 export function readDeviceProof(
   { settings }: { settings: Pick<Settings, 'serviceUrl' | 'trustedOrigins'> },
   request: HttpRequest
@@ -16,9 +19,12 @@ export function readDeviceProof(
   const proof = request.headers.dpop
   if (proof === undefined) return undefined
   const { method, originalUrl, mountPath } = request
-  const path = originalUrl.replace(/[?#].*$/s, '')
-  const urls = [`http://host${path}`, createRouteUrl(settings.serviceUrl, mountPath, path.slice(mountPath.length))]
-  const paths = urls.flatMap((url = '') => parseUrl(url)?.pathname ?? [])
+  const path = normalizePath(originalUrl)
+  const servicePath = (parseHttpUrl(settings.serviceUrl)?.pathname ?? '').replace(/\/+$/, '')
+  const paths = [path, servicePath + path]
+  // Express ignores case in mount paths.
+  const hasMountPath = servicePath.toLowerCase().endsWith(mountPath.toLowerCase())
+  if (hasMountPath) paths.push(servicePath + path.slice(mountPath.length))
   return { proof, method, origins: settings.trustedOrigins, paths }
 }
 
@@ -28,4 +34,9 @@ export function createNonceHeader(
 ): Readonly<Record<string, string>> {
   const { deviceBinding } = parts.settings
   return deviceBinding.mode === 'off' ? {} : { [NONCE_HEADER]: issueNonce(parts, deviceBinding).nonce }
+}
+
+/** Returns the path of a request in the spelling of the URL Standard, without query; empty if it is no path. */
+function normalizePath(originalUrl: string): string {
+  return parseUrl(`http://host${originalUrl}`)?.pathname ?? ''
 }

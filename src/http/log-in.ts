@@ -9,9 +9,9 @@ import { MAX_BODY_BYTES, readBody, readLogin } from './read-request.js'
 export async function answerLogIn(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
   const client = http.callerOf(request)
   assertProofBudget(http, client)
-  const device = readDeviceProof(http, request)
+  const deviceProof = readDeviceProof(http, request)
   const login = readLogin(await readBody(request, MAX_BODY_BYTES))
   // The deadline starts after the body has arrived, which may take 30 s.
   const parts = await http.parts()
-  return http.transport.answerTokens(await logIn(parts, { ...login, client, device }), createNonceHeader(parts))
+  return http.transport.answerTokens(await logIn(parts, { ...login, client, deviceProof }), createNonceHeader(parts))
 }

@@ -11,11 +11,11 @@ const IDEMPOTENCY_KEY = /^("?)([A-Za-z0-9_-]{22,128})\1$/
 /** Answers `POST /refresh-token` with new tokens. */
 export async function answerRefresh(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
   const idempotencyKey = readIdempotencyKey(request)
+  const deviceProof = readDeviceProof(http, request)
   const refreshToken = await readRefreshToken(http, request)
   const client = http.callerOf(request)
   const parts = await http.parts()
-  const device = readDeviceProof(http, request)
-  const { isRepeated, ...tokens } = await refreshTokens(parts, { refreshToken, idempotencyKey, client, device })
+  const { isRepeated, ...tokens } = await refreshTokens(parts, { refreshToken, idempotencyKey, client, deviceProof })
   const headers = { ...(isRepeated && { 'Idempotent-Replayed': 'true' }), ...createNonceHeader(parts) }
   return http.transport.answerTokens(tokens, headers)
 }

@@ -13,9 +13,9 @@ const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
 export async function answerSignUp(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
   const client = http.callerOf(request)
   assertProofBudget(http, client)
-  const device = readDeviceProof(http, request)
+  const deviceProof = readDeviceProof(http, request)
   const maxBytes = usesDisclosure(http.settings) ? MAX_SIGN_UP_BODY_BYTES : MAX_BODY_BYTES
   const body = readSignUp(await readBody(request, maxBytes))
   const parts = await http.parts()
-  return http.transport.answerTokens(await signUp(parts, { ...body, client, device }), createNonceHeader(parts))
+  return http.transport.answerTokens(await signUp(parts, { ...body, client, deviceProof }), createNonceHeader(parts))
 }

@@ -28,9 +28,9 @@ export async function answerNonce(http: HttpParts, siwe: SiweSettings, request: 
 export async function answerSiweLogIn(http: HttpParts, siwe: SiweSettings, request: HttpRequest): Promise<HttpAnswer> {
   const client = http.callerOf(request)
   assertProofBudget(http, client)
+  const deviceProof = readDeviceProof(http, request)
   const login = readSiweLogin(await readBody(request, MAX_SIWE_BODY_BYTES))
   const parts = await http.parts()
-  const device = readDeviceProof(http, request)
-  const { tokens, user } = await logInWithSiwe(parts, siwe, { ...login, client, device })
+  const { tokens, user } = await logInWithSiwe(parts, siwe, { ...login, client, deviceProof })
   return http.transport.answerTokens(tokens, createNonceHeader(parts), user)
 }

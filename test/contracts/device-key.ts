@@ -4,7 +4,7 @@ import { ServerProcesses, type ServerProcess } from '../support/servers/server-p
 
 /** Browser that the tests control. */
 export interface DrivenBrowser<Tabs extends ClientTabs> {
-  /** Opens a new profile whose pages have a `client` with `deviceKey`. A first tab has logged in and is closed again. */
+  /** Opens a new profile whose pages have a `client` with `deviceKey`. Its first tab has logged in and is closed. */
   openTabs(serviceUrl: string, mode: string): Promise<Tabs>
   /** Opens a page without `client` in a new profile. */
   openPage(url: string): Promise<ClientPage>

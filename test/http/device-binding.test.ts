@@ -73,8 +73,9 @@ describe('a login with a device proof', () => {
   it('is refused without a proof if proofs are required', async () => {
     const { createSignedLogin, post, prove } = await start({ deviceBinding: 'required' })
     const login = await createSignedLogin()
-    await post('/auth', login).expect(401, 'Invalid device proof')
-    await post('/auth', login, await prove('/auth')).expect(200)
+    const { headers } = await post('/auth', login).expect(401, 'Invalid device proof')
+    // A client that has no nonce yet takes that of the refusal.
+    await post('/auth', login, await prove('/auth', { nonce: String(headers['dpop-nonce']) })).expect(200)
   })
 
   it('gets a new nonce if that of the proof is absent, foreign or expired, and consumes nothing', async () => {
@@ -116,6 +117,23 @@ describe('a login with a device proof', () => {
     const { accessToken, refreshToken } = await logIn()
     expect(decodeJwt(accessToken)).not.toHaveProperty('cnf')
     await refresh(refreshToken, { DPoP: 'not a proof' }).expect(200)
+  })
+})
+
+describe('GET /session', () => {
+  it('shows that the session is bound, by either token, and nothing of it for an unbound session', async () => {
+    const { post, get, createSignedLogin, prove } = await start({ useCookies: true, sessionPath: '/session' })
+    const readBinding = async (headers: Record<string, string>): Promise<unknown[]> => {
+      const answer = await post('/auth', await createSignedLogin(), headers).expect(200)
+      const cookies = (answer.headers['set-cookie'] as unknown as string[]).map((cookie) => cookie.split(';')[0]!)
+      const shown: unknown[] = []
+      for (const Cookie of [cookies.join('; '), cookies[1]!]) {
+        shown.push(((await get('/session', { Cookie }).expect(200)).body as { isDeviceBound?: unknown }).isDeviceBound)
+      }
+      return shown
+    }
+    expect(await readBinding(await prove('/auth'))).toEqual([true, true])
+    expect(await readBinding({})).toEqual([undefined, undefined])
   })
 })
 
@@ -267,6 +285,8 @@ describe('the URL in a device proof', () => {
     expect(await accepts('https://service.example/v1/auth', config, { prefix })).toBe(401)
     const mounted = { ...config, serviceUrl: 'https://service.example/v1/login' }
     expect(await accepts('https://service.example/v1/login/auth', mounted, { prefix })).toBe(200)
+    expect(await accepts('https://service.example/v1/login/login/auth', mounted, { prefix })).toBe(200)
+    expect(await accepts('https://service.example/login/v1/auth', mounted, { prefix })).toBe(401)
   })
 })
 

@@ -134,7 +134,12 @@ async function findLoginFailure(service: ServiceUnderTest, isSiwe: boolean): Pro
     service.challengeForm = 'GET'
     if ((await service.challenge()) === '') service.challengeForm = 'POST'
   }
-  return service.logIn().then(() => undefined, describeReason)
+  // The other checks open sessions without a device, so they need a service that accepts these.
+  const hint = acceptsDeviceProofs(service) ? '; if it requires device proofs, check it with "accepted"' : ''
+  return service.logIn().then(
+    () => undefined,
+    (error: unknown) => describeReason(error) + hint
+  )
 }
 
 function formatReport({ passed, total, checks }: ConformanceReport, paint: Paint): string[] {

@@ -15,7 +15,7 @@ interface Device {
   /** Thumbprint of the key. @see RFC 7638 */
   thumbprint: string
   prove(path: string, changes?: ProofChanges): { DPoP: string }
-  /** Takes the nonce of a response for the next proofs. */
+  /** Reads the nonce of a response, and uses it in later proofs. */
   readNonce(exchange: Exchange): void
 }
 

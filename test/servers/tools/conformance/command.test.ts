@@ -56,6 +56,13 @@ describe('the command conformance', () => {
     expect(outcomes).toEqual([Array(5).fill('passed'), Array(5).fill('passed'), []])
   })
 
+  it('tells why it cannot check a service that requires device proofs', async () => {
+    const { app, clock } = await testApp({ deviceBinding: 'required', discovery: true })
+    const { passed, checks } = await checkService(app, { clock })
+    expect(passed).toBe(0)
+    expect(checks[0]?.detail).toMatch(/"Invalid device proof"; if it requires device proofs, check it with "accepted"$/)
+  })
+
   it('finds no fault in the library with tokens in cookies', async () => {
     const { app, clock } = await testApp({ useCookies: true, cookiePrefix: '__Host-' })
     const report = await checkService(app, { clock })
