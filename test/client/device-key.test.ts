@@ -3,6 +3,7 @@ import type { DidAuthConfig, SecurityEvent } from 'express-did-auth'
 import type { DidAuthClient, DidAuthClientOptions } from 'express-did-auth-client'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { catchFailure } from '../support/fixtures/client-error.js'
+import { createSiweText } from '../support/fixtures/siwe.js'
 import {
   alice,
   CookieJar,
@@ -44,6 +45,8 @@ const options = (more: Partial<DidAuthClientOptions> = {}): Partial<DidAuthClien
 })
 const logIn = (more?: Partial<DidAuthClientOptions>): Promise<DidAuthClient> => service.signedIn(options(more))
 const outdated = (more?: Partial<DidAuthClientOptions>): Promise<DidAuthClient> => service.outdated(options(more))
+
+const createKeyPair = () => crypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, false, ['sign', 'verify'])
 
 /** Returns the proofs that were sent to a path. */
 const proofs = (path: string): string[] =>
@@ -134,13 +137,34 @@ describe('a client with deviceKey', () => {
   })
 
   it('uses a given pair of keys, also in another client object', async () => {
-    const algorithm = { name: 'ECDSA', namedCurve: 'P-256' }
-    const deviceKey = await crypto.subtle.generateKey(algorithm, false, ['sign', 'verify'])
+    const deviceKey = await createKeyPair()
     const storage = createSharedStorage()
     await outdated({ deviceKey, storage })
     const reloaded = service.client(options({ deviceKey, storage }))
     expect(await requestStatus(reloaded)).toBe(200)
     expect(reloaded.session).toMatchObject({ isDeviceBound: true })
+  })
+
+  it.each([
+    ['ECDSA', 'P-384', 'sign'],
+    ['ECDH', 'P-256', 'deriveBits']
+  ])('refuses a given pair of %s with %s, and sends no proof', async (name, namedCurve, usage) => {
+    const deviceKey = (await crypto.subtle.generateKey({ name, namedCurve }, false, [usage as 'sign'])) as CryptoKeyPair
+    await expect(service.client(options({ deviceKey })).logIn()).rejects.toThrow(TypeError('deviceKey: not P-256'))
+    expect(service.paths()).toEqual(['/request-auth'])
+  })
+
+  it('binds a session of an EIP-4361 text whose nonce another part of the page has fetched', async () => {
+    const answer = await fetch(`${service.url}/siwe/nonce`, { method: 'POST' })
+    const { nonce } = (await answer.json()) as { nonce: string }
+    const auth = service.client(options({ domain: 'service.example' }))
+    const siwe = await auth.siwe()
+    const { address } = siwe.fields({ address: alice.address, chainId: 30, nonce })
+    const message = createSiweText({ address: address as `0x${string}` }, nonce, { uri: url })
+    const session = await siwe.verify({ message, signature: alice.personalSign(message) })
+    expect(session).toMatchObject({ isDeviceBound: true })
+    await siwe.nonce()
+    expect(service.count('/siwe/nonce')).toBe(1)
   })
 
   it('opens an unbound session at a service that binds none, and refreshes it without proof', async () => {
@@ -186,7 +210,7 @@ describe('a bound session on a device without its key', () => {
       code: 'SESSION_ENDED',
       reason: 'deviceLost',
       serverCode: 'ERR_DEVICE_PROOF',
-      userMessage: 'Your session was ended: its key is lost. Log in again.'
+      userMessage: 'Your session was ended: this device lost its key. Log in again.'
     })
     expect(service.paths().slice(before)).toEqual(['/refresh-token'])
     expect(events.map(({ type }) => type)).toContain('device-mismatch')
@@ -200,7 +224,12 @@ describe('a bound session on a device without its key', () => {
     for (const [name, value] of storage.values) copy.set(name, value)
     const reloaded = service.client(options({ storage: copy }))
     const before = service.exchanges.length
-    expect(await catchFailure(reloaded.fetch('/me'))).toMatchObject({ code: 'SESSION_ENDED', reason: 'deviceLost' })
+    expect(await catchFailure(reloaded.fetch('/me'))).toMatchObject({
+      code: 'SESSION_ENDED',
+      reason: 'deviceLost',
+      message: 'deviceKey: not found',
+      userMessage: 'Your session was ended: this device lost its key. Log in again.'
+    })
     expect([service.exchanges.length, reloaded.session, copy.values.size]).toEqual([before, undefined, 0])
     expect(await requestStatus(owner)).toBe(200)
   })
@@ -210,10 +239,9 @@ it('binds a session in cookies, and remembers it after a reload', async () => {
   await start({ useCookies: true })
   setGlobals({ window: {} })
   const fetch = new CookieJar().wrap(fetchByUrl)
-  const algorithm = { name: 'ECDSA', namedCurve: 'P-256' }
-  const deviceKey = await crypto.subtle.generateKey(algorithm, false, ['sign', 'verify'])
+  const deviceKey = await createKeyPair()
   const cookies = { mode: 'cookie', storage: createSharedStorage(), fetch, deviceKey } as const
-  await logIn(cookies)
+  expect((await logIn(cookies)).session).toMatchObject({ isDeviceBound: true })
   const reloaded = service.client(options(cookies))
   await reloaded.ready
   expect(reloaded.session).toMatchObject({ isDeviceBound: true })
@@ -226,6 +254,20 @@ it('binds a session in cookies, and remembers it after a reload', async () => {
   const before = service.count('/refresh-token')
   expect(await catchFailure(withoutKey.fetch('/me'))).toMatchObject({ reason: 'deviceLost' })
   expect(service.count('/refresh-token')).toBe(before)
+})
+
+it('reports a session in cookies as bound only if the service says so', async () => {
+  await start({ useCookies: true, deviceBinding: 'off' })
+  service.interceptAnswer(({ path }, response) => {
+    // The service loses its setting after the challenge, so that the login has a proof without effect.
+    if (path !== '/request-auth') return response
+    return new Response(response.body, { headers: { ...Object.fromEntries(response.headers), 'DPoP-Nonce': 'f' } })
+  })
+  setGlobals({ window: {} })
+  const deviceKey = await createKeyPair()
+  const fetch = new CookieJar().wrap(fetchByUrl)
+  const auth = await logIn({ mode: 'cookie', storage: createSharedStorage(), fetch, deviceKey })
+  expect([proofs('/auth').length, auth.session?.isDeviceBound]).toEqual([1, undefined])
 })
 
 describe('fetch with deviceProof', () => {

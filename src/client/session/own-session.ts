@@ -63,12 +63,7 @@ export async function startSession(
     const userMessage = received ? undefined : 'Your browser stored no cookie. Open the page over https.'
     throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Check cookies`, userMessage })
   }
-  return keeper.start({
-    pair: createRandomText(),
-    ...received,
-    walletId,
-    receivedAt: setting.wallSeconds()
-  })
+  return keeper.start({ pair: createRandomText(), ...received, walletId, receivedAt: setting.wallSeconds() })
 }
 
 /**

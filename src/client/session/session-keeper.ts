@@ -156,7 +156,7 @@ export class SessionKeeper {
     await storage.delete(this.#getPendingKey(record.did))
     if ((await storage.get(name)) === record.did) await storage.delete(name)
     this.#announce(record, reason)
-    // The key has no use without the session, so a failure is harmless.
+    // The key has no use without the session, so a failure is harmless, and nothing waits for IndexedDB.
     if (this.#setting.deviceKey)
       loadDeviceKey()
         .then((device) => device.deleteKey(this.#setting, record.did))
