@@ -149,7 +149,9 @@ describe('a client with deviceKey', () => {
     ['ECDSA', 'P-384', 'sign'],
     ['ECDH', 'P-256', 'deriveBits']
   ])('refuses a given pair of %s with %s, and sends no proof', async (name, namedCurve, usage) => {
-    const deviceKey = (await crypto.subtle.generateKey({ name, namedCurve }, false, [usage as 'sign'])) as CryptoKeyPair
+    const deviceKey = (await crypto.subtle.generateKey({ name, namedCurve }, false, [usage as 'sign'])) as Awaited<
+      ReturnType<typeof createKeyPair>
+    >
     await expect(service.client(options({ deviceKey })).logIn()).rejects.toThrow(TypeError('deviceKey: not P-256'))
     expect(service.paths()).toEqual(['/request-auth'])
   })
