@@ -24,7 +24,7 @@ beforeEach(async () => {
 
 const url = 'https://service.example'
 /** Proofs name the address of the service, and the requests go to the test's server. */
-const fetch: typeof globalThis.fetch = (input, init) => service.fetch(String(input).replace(url, service.url), init)
+const fetch: typeof globalThis.fetch = (input, init) => service.fetch((input as string).replace(url, service.url), init)
 const options = (more: Partial<DidAuthClientOptions>) => ({ url, fetch, deviceKey: true, ...more })
 const logIn = (more: Partial<DidAuthClientOptions>): Promise<DidAuthClient> => service.signedIn(options(more))
 const setDatabase = (indexedDB: unknown): void => setGlobals({ indexedDB })
@@ -33,7 +33,7 @@ describe('the key of a device in IndexedDB', () => {
   it.each([
     ['memory()', memory, 0],
     ['session()', session, 1]
-  ])('of tabs with %s survives the logout of another tab', async (_name, createStorage, stored) => {
+  ])('survives the logout of another tab with %s', async (_name, createStorage, stored) => {
     const tabs = [await logIn({ storage: createStorage() }), await logIn({ storage: createStorage() })] as const
     expect(tabs.map((tab) => tab.session?.isDeviceBound)).toEqual([true, true])
     await tabs[0].logOut()

@@ -149,9 +149,7 @@ describe('a client with deviceKey', () => {
     ['ECDSA', 'P-384', 'sign'],
     ['ECDH', 'P-256', 'deriveBits']
   ])('refuses a given pair of %s with %s, and sends no proof', async (name, namedCurve, usage) => {
-    const deviceKey = (await crypto.subtle.generateKey({ name, namedCurve }, false, [usage as 'sign'])) as Awaited<
-      ReturnType<typeof createKeyPair>
-    >
+    const deviceKey = await crypto.subtle.generateKey({ name, namedCurve }, false, [usage as 'sign'])
     await expect(service.client(options({ deviceKey })).logIn()).rejects.toThrow(TypeError('deviceKey: not P-256'))
     expect(service.paths()).toEqual(['/request-auth'])
   })
@@ -261,7 +259,7 @@ it('binds a session in cookies, and remembers it after a reload', async () => {
 it('reports a session in cookies as bound only if the service says so', async () => {
   await start({ useCookies: true, deviceBinding: 'off' })
   service.interceptAnswer(({ path }, response) => {
-    // The service loses its setting after the challenge, so that the login has a proof without effect.
+    // The service binds nothing. This header makes the client send a proof, which then has no effect.
     if (path !== '/request-auth') return response
     return new Response(response.body, { headers: { ...Object.fromEntries(response.headers), 'DPoP-Nonce': 'f' } })
   })

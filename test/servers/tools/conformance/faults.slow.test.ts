@@ -47,7 +47,10 @@ describe('the command conformance', () => {
     ['list for any after', 'ended-sessions-after'],
     ['list without ETag', 'ended-sessions-etag'],
     ['list that is never unchanged', 'ended-sessions-etag'],
-    ['proof ignored at login', 'device-bound-login device-copied-token device-invalid-proof device-nonce'],
+    [
+      'proof ignored at login',
+      'device-bound-login device-refresh device-copied-token device-invalid-proof device-nonce'
+    ],
     ['binding forgotten at refresh', 'device-refresh'],
     ['refresh from any device', 'device-copied-token'],
     ['proof that is not verified', 'device-invalid-proof'],
