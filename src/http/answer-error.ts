@@ -27,7 +27,7 @@ export interface FailedRequest extends ErrorAnswer {
   reason?: RefusalReason | undefined
   cause?: unknown
   /** Headers of the answer in addition to those that each error has. */
-  headers?: Readonly<Record<string, string>>
+  headers?: Readonly<Record<string, string>> | undefined
 }
 
 export interface ErrorAnswererOptions extends ErrorAnswerOptions {
@@ -67,7 +67,7 @@ function parseDidAuthError(thrown: unknown): FailedRequest {
   const { code, message: text, details, retryAfterSeconds, reason, cause } = error
   const status = errorStatuses[code]
   const nonce = code === 'ERR_DEVICE_NONCE' || code === 'ERR_DEVICE_PROOF' ? details?.nonce : undefined
-  const headers = nonce === undefined ? {} : { [NONCE_HEADER]: nonce }
+  const headers = nonce === undefined ? undefined : { [NONCE_HEADER]: nonce }
   return { status, code, text, logText: errorTexts[code], details, retryAfterSeconds, reason, cause, headers }
 }
 

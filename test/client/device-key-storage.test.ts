@@ -4,6 +4,9 @@ import { catchFailure } from '../support/fixtures/client-error.js'
 import { fakeDatabase } from '../support/fixtures/fake-database.js'
 import { until } from '../support/fixtures/until.js'
 import {
+  alice,
+  CookieJar,
+  createPlainWallet,
   createSharedStorage,
   fakeClientTime,
   fakeLocks,
@@ -55,8 +58,15 @@ describe('the key of a device in IndexedDB', () => {
   })
 
   it('is stored for a session in cookies with memory(), because the cookie survives a reload', async () => {
-    await logIn({ storage: memory(), mode: 'cookie' }).catch(() => undefined)
+    service = await startClientService({ deviceBinding: 'accepted', useCookies: true })
+    const cookies = new CookieJar()
+    const open = () => service.client(options({ storage: memory(), mode: 'cookie', fetch: cookies.wrap(fetch) }))
+    await open().logIn({ wallet: createPlainWallet(alice) })
     expect(database.values.size).toBe(1)
+    const reloaded = open()
+    service.clock.seconds += 700
+    expect(await requestStatus(reloaded)).toBe(200)
+    expect(reloaded.session).toMatchObject({ isDeviceBound: true })
   })
 
   it('stays at the logout of a client with a given pair', async () => {

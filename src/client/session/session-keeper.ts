@@ -59,7 +59,6 @@ export class SessionKeeper {
   #endsAt = 0
   record: SessionRecord | undefined
   session: ClientSession | undefined
-  /** The deletion of the device's key at the end of a session. It never rejects. */
 
   constructor(setting: Setting) {
     this.#setting = setting
