@@ -46,6 +46,12 @@ describe('the key of a device in IndexedDB', () => {
     expect(database.values.size).toBe(stored)
   })
 
+  it('cannot be exported by scripts', async () => {
+    await logIn({ storage: createSharedStorage() })
+    const [{ privateKey }] = [...database.values.values()] as [{ privateKey: { extractable: boolean } }]
+    expect(privateKey.extractable).toBe(false)
+  })
+
   it('is shared by tabs with one storage, survives a reload, and is deleted at the logout', async () => {
     const storage = createSharedStorage()
     const auth = await logIn({ storage })

@@ -11,6 +11,12 @@ const device = createDevice(resourceKey(1))
 const thief = createDevice(resourceKey(2))
 const asProblem = { Accept: 'application/problem+json' }
 
+/** Returns the first proof with the signature of the second. */
+function forge(proof: Record<string, string>, other: Record<string, string>): Record<string, string> {
+  const [signed, signature] = [proof.DPoP!.replace(/[^.]*$/, ''), other.DPoP!.replace(/.*\./, '')]
+  return { ...proof, DPoP: signed + signature }
+}
+
 /** Starts a service with `deviceBinding: 'accepted'`, and helpers that send proofs. */
 async function start(config: Partial<DidAuthConfig> = {}, host: Host = {}) {
   const events: SecurityEvent[] = []
@@ -68,6 +74,39 @@ describe('a login with a device proof', () => {
     expect(refused.body).toMatchObject({ code: 'ERR_DEVICE_PROOF', title: 'Invalid device proof' })
     await post('/auth', login, { DPoP: '' }).expect(401, 'Invalid device proof')
     await post('/auth', login, await prove('/auth')).expect(200)
+  })
+
+  it('sends the next nonce with every answer that a client may prove next', async () => {
+    const service = await start({ siwe: true })
+    const nonceOf = async (answer: PromiseLike<{ headers: Record<string, string> }>): Promise<string> =>
+      String((await answer).headers['dpop-nonce'])
+    const text = (await service.get('/siwe/nonce').expect(200)).text
+    const message = createSiweText({ address: wallet.address as `0x${string}` }, text)
+    // One user for each login, because a login uses up the challenge of its user.
+    const [newUser, other] = [createNumberedWallet(2), createNumberedWallet(3)]
+    const { body: requested } = await service.post('/request-signup', { did: newUser.did })
+    const sig = newUser.personalSign(`Login to service.example\nVerification code: ${String(requested.challenge)}`)
+    const answers = [
+      service.post('/request-auth', { did: wallet.did }),
+      service.get(`/request-auth/${wallet.did}`),
+      service.post('/request-signup', { did: wallet.did }),
+      service.post('/siwe/nonce'),
+      service.post('/siwe/verify', { message, signature: wallet.personalSign(message) }),
+      service.post('/signup', { did: newUser.did, sig }),
+      service.post('/auth', await service.createSignedLogin(other)),
+      service.refresh((await service.logIn()).refreshToken)
+    ]
+    for (const answer of answers) expect(await nonceOf(answer.expect(200))).toMatch(/^[0-9a-f]{64}$/)
+  })
+
+  it('is refused with the signature of another proof, and with a nonce of EIP-4361', async () => {
+    const { createSignedLogin, post, prove, get } = await start({ siwe: true })
+    const login = await createSignedLogin()
+    const forged = forge(await prove('/auth'), await prove('/auth', { payload: { jti: 'another' } }))
+    expect((await post('/auth', login, forged).expect(401)).body).toMatchObject({ code: 'ERR_DEVICE_PROOF' })
+    const { text: nonce } = await get('/siwe/nonce').expect(200)
+    const foreign = await post('/auth', login, await prove('/auth', { nonce })).expect(401)
+    expect(foreign.body).toMatchObject({ code: 'ERR_DEVICE_NONCE' })
   })
 
   it('is refused without a proof if proofs are required', async () => {
@@ -145,6 +184,7 @@ describe('the refresh of a bound session', () => {
       asProblem,
       await prove('/refresh-token', {}, thief),
       await prove('/auth'),
+      forge(await prove('/refresh-token'), await prove('/refresh-token', { payload: { jti: 'another' } })),
       { ...asProblem, DPoP: 'not a proof' }
     ]
     events.length = 0

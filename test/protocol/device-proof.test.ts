@@ -99,7 +99,7 @@ describe('parseDeviceProof', () => {
     for (const form of forms) isRefused(form)
   })
 
-  it('accepts 2048 characters and refuses 2049', () => {
+  it('accepts 2048 characters and refuses more', () => {
     const lengthOf = (text: string): number => device.signParts(header, { ...payload, text }).length
     let text = 'a'.repeat(1_000)
     while (lengthOf(`${text}a`) <= 2048) text += 'a'
