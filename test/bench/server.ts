@@ -75,7 +75,7 @@ const applications: Record<string, () => Promise<unknown>> = {
   // Service whose list of ended sessions others read.
   publisher: () => guard({ maxRequestsPerTimeSlot: Infinity, endedSessions: true }),
   'device-binding': () => guard({ maxRequestsPerTimeSlot: Infinity, deviceBinding: 'accepted' }),
-  // Sign up with a credential. The arguments are `credentialStatus` and the DID of the trusted issuer.
+  // Sign up with a credential whose status is checked. The argument is the DID of the trusted issuer.
   credentials: () =>
     guard({
       maxRequestsPerTimeSlot: Infinity,
@@ -83,8 +83,8 @@ const applications: Record<string, () => Promise<unknown>> = {
       serviceUrl: 'http://localhost:3000',
       loginDomains: ['bench.example'],
       requiredCredentials: ['Email'],
-      credentialStatus: args[0] === 'check' ? 'check' : 'ignore',
-      trustedIssuers: [args[1]!],
+      credentialStatus: 'check',
+      trustedIssuers: [args[0]!],
       // The credentials of tests are valid at this time.
       clock: { nowSeconds: () => START_SECONDS },
       logger: silentLogger
