@@ -68,6 +68,14 @@ const express4 = {
   moduleNameMapper: { '^express$': 'express4', ...moduleNameMapper }
 }
 
+const fetchAdapter = {
+  ...shared,
+  displayName: 'fetch',
+  moduleNameMapper,
+  // `testApp()` sets up `createDidAuth` instead of `setupDidAuth`.
+  globals: { didAuthAdapter: 'fetch' }
+}
+
 /** Slow tests. Express parses malformed requests, so those tests run with both of its versions. */
 export const slowSuite = suite([
   { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'], testPathIgnorePatterns: skippedFiles },
@@ -99,5 +107,11 @@ export default suite([
       '<rootDir>/test/servers/vault/verbs.test.ts'
     ],
     testPathIgnorePatterns: [SLOW]
+  },
+  {
+    ...fetchAdapter,
+    // All except those of Express itself: approvals, its routers and body parsers.
+    testMatch: ['<rootDir>/test/http/!(approval|host|parser-refusal).test.ts'],
+    testPathIgnorePatterns: [SLOW, ...skippedFiles]
   }
 ])
