@@ -4,7 +4,7 @@ import { createLazy } from '../lazy.js'
 import type { AuthenticatedUser, Clock, IssuerEndedSessionsOptions, Logger } from '../ports.js'
 import type { ResourceIssuer, ResourceKey, ResourceKeys } from '../ports.js'
 import { assertInForce, parseResourceToken, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
-import { addressOfDid, assertNetwork, canonicalDid, isDid, isEthrDid } from '../protocol/did.js'
+import { addressOfDid, assertNetwork, canonicalDid, hasEthrMethod, isDid, isEthrDid } from '../protocol/did.js'
 import { readField, isObject } from '../protocol/json.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
 import { ExpiringCache, RecentEntries } from '../caches.js'
@@ -70,7 +70,8 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
 
   const verify = async (token: string): Promise<AuthenticatedUser> => {
     const { kid, claims } = parseResourceToken(token, { issuer, audience })
-    assertNetwork(claims.sub, networks)
+    // DIDs of other methods name no network.
+    if (hasEthrMethod(claims.sub)) assertNetwork(claims.sub, networks)
     assertInForce(claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
     const key = await findKey(kid)
     const { compactVerify } = await import('jose')
