@@ -4,7 +4,7 @@ import { findEs256kSigner, isEs256kSignature, parseClientAssertion } from '../..
 import { P_256_ORDER } from '../../src/protocol/ecdsa-signature.js'
 import { parseMachineKey } from '../../src/protocol/machine-did.js'
 import { START_SECONDS } from '../support/fixtures/fixtures.js'
-import { createMachine, toDidJwk } from '../support/fixtures/machines.js'
+import { createLongDid, createMachine } from '../support/fixtures/machines.js'
 import { refusal } from '../support/fixtures/refusal.js'
 
 const machine = createMachine(1)
@@ -118,9 +118,7 @@ describe('the assertion of a machine', () => {
   ])('is refused with %s', (_what, jwt) => refuses(jwt))
 
   it('fits a DID of 512 characters', () => {
-    const { jwk } = machine
-    const pad = 'x'.repeat(378 - JSON.stringify({ ...jwk, pad: '' }).length)
-    const did = toDidJwk({ ...jwk, pad })
+    const did = createLongDid(machine)
     expect(did.length).toBe(512)
     expect(parse(machine.assert({ iss: did, jti: 'x'.repeat(128) })).did).toBe(did)
   })
