@@ -65,17 +65,24 @@ function toRequest(req: ExpressRequest, res: ExpressResponse): Request {
  * that the connection stays usable.
  */
 function toStream(req: ExpressRequest): ReadableStream<Uint8Array> {
-  let chunks: AsyncIterator<Uint8Array> | undefined
+  const listen = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+    req.on('data', (chunk: Uint8Array) => {
+      req.pause()
+      controller.enqueue(chunk)
+    })
+    req.on('end', () => controller.close())
+    req.on('close', () => req.readableEnded || controller.error(new Error('the client disconnected')))
+  }
+  let isListening = false
   return new ReadableStream<Uint8Array>(
     {
-      async pull(controller) {
-        chunks ??= req.iterator({ destroyOnReturn: false })[Symbol.asyncIterator]()
-        const { done, value } = await chunks.next()
-        if (done === true) controller.close()
-        else controller.enqueue(value)
+      pull(controller) {
+        if (!isListening) listen(controller)
+        isListening = true
+        req.resume()
       },
-      async cancel() {
-        await chunks?.return?.()
+      cancel() {
+        for (const event of ['data', 'end', 'close']) req.removeAllListeners(event)
         req.resume()
       }
     },
