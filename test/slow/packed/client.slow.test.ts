@@ -29,9 +29,8 @@ describe('the packed client', () => {
   const resolveSlowPackage = (name: string): string => join(root, 'test/slow/node_modules', name)
 
   beforeAll(async () => {
-    mkdirSync(join(folder, 'checkout'))
     mkdirSync(project)
-    packed = (await packAll(join(folder, 'checkout'))).client
+    packed = (await packAll()).client
     writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }\n')
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
     await runIn(project, 'npm', 'install', ...options, packed.tarball)

@@ -25,10 +25,11 @@ const PIPELINE = 'catch_errors gatekeeper cache listing_formats s3api tempauth c
 
 /**
  * Starts Swift on free ports, with one copy of all data in a new folder. The file system must support extended
- * attributes. The only other file that Swift reads is `/etc/swift/swift.conf` of Debian's package.
+ * attributes, which older versions of Linux do not have in memory. The only other file that Swift reads is
+ * `/etc/swift/swift.conf` of Debian's package.
  */
 export async function startSwift(): Promise<SwiftServer> {
-  const { path: folder, remove } = temporaryFolder()
+  const { path: folder, remove } = temporaryFolder('/var/tmp')
   const [proxyPort = 0, cachePort = 0, ...storagePorts] = await Promise.all([1, 2, 3, 4, 5].map(freePort))
   const running: Running[] = []
   const stop = async (): Promise<void> => {

@@ -8,6 +8,12 @@ const root = fileURLToPath(new URL('../../..', import.meta.url))
 /** Folder that Jest's globalSetup compiled the sources to; unset in a program that Jest did not start. */
 const compiled = process.env.TEST_COMPILED
 
+/**
+ * Process id of the run, of Jest or `npm run figures`, to which this process belongs. .config/compile-for-tests.js puts
+ * it into the name of a folder.
+ */
+export const runPid = Number(/compiled-(\d+)$/.exec(compiled ?? '')?.[1] ?? process.pid)
+
 /** Options with which Node can run a TypeScript file of this repository. */
 export const nodeOptions: readonly string[] = compiled === undefined ? ['--import', 'tsx'] : []
 
