@@ -1,14 +1,14 @@
 import type { CryptoKey } from 'jose'
 import { DidAuthError } from '../errors.js'
 import { createLazy } from '../lazy.js'
-import type { AuthenticatedUser, Clock, IssuerEndedSessionsOptions, Logger } from '../ports.js'
-import type { ResourceIssuer, ResourceKey, ResourceKeys } from '../ports.js'
+import type { AuthenticatedUser, Clock, Curve, IssuerEndedSessionsOptions, Logger } from '../ports.js'
+import type { ResourceIssuer, ResourceKey, ResourceKeys, WaitUntil } from '../ports.js'
 import { assertInForce, parseResourceToken, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import { addressOfDid, assertNetwork, canonicalDid, isDid, isEthrDid } from '../protocol/did.js'
 import { readField, isObject } from '../protocol/json.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
 import { ExpiringCache, RecentEntries } from '../caches.js'
-import { loadCurve } from './curve.js'
+import { waitAtMost } from '../time.js'
 import { EndedSessionReader, fetchDiscovery, type EndedSessionsSource } from './ended-session-reader.js'
 import { describeFetchError, fetchBounded } from './fetch-bounded.js'
 import { parseNamedKeys } from './named-keys.js'
@@ -19,6 +19,8 @@ const MAX_ANSWER_BYTES = 64 * 1024
 const KEYS_SECONDS = 600
 /** Minimum time between two fetches, in seconds: anyone can send a token that names an unknown key. */
 const COOLDOWN_SECONDS = 30
+/** Longest wait for a fetch: in Workers, the fetch of a request that was cancelled never settles. */
+const STUCK_SECONDS = 10
 
 /** Dependencies of the verifier, with names as in the options of the library. */
 export interface ResourceIssuerParts {
@@ -30,8 +32,13 @@ export interface ResourceIssuerParts {
   endedSessions?: boolean | IssuerEndedSessionsOptions | undefined
   networks: readonly string[] | undefined
   clock: Clock
-  logger: Logger
+  logger: Pick<Logger, 'warn'>
+  /** Loads the curve of `did:ethr` users and of the list of ended sessions. */
+  loadCurve: () => Promise<IssuerCurve>
 }
+
+/** Part of a curve that the verifier uses. */
+type IssuerCurve = Pick<Curve, 'sha256' | 'verify' | 'recover' | 'decompress' | 'keccak256Hex'>
 
 /**
  * Creates a verifier of the tokens of another service by its published keys. The keys are fetched for the first token,
@@ -39,11 +46,11 @@ export interface ResourceIssuerParts {
  * the previous keys stay in use. The remote JWK set of jose would drop them, and fetch for each unknown key.
  */
 export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer {
-  const { issuer, audience, networks, clock, logger } = parts
+  const { issuer, audience, networks, clock, logger, loadCurve } = parts
   const verified = new RecentEntries<AuthenticatedUser>()
   let cached: { keys: ReadonlyMap<string, CryptoKey>; sinceSeconds: number } | undefined
   let fetchedAtSeconds = -Infinity
-  let fetching = Promise.resolve()
+  let fetching: Promise<void> | undefined
 
   const fetchKeys = async (sinceSeconds: number): Promise<void> => {
     const published = parts.keys && (await Promise.all(parts.keys.map(publishedKey)))
@@ -53,26 +60,35 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
   }
 
   /** Returns the key of a token; undefined if the issuer does not publish it. */
-  const findKey = async (kid: string): Promise<CryptoKey | undefined> => {
+  const findKey = async (kid: string, waitUntil?: WaitUntil): Promise<CryptoKey | undefined> => {
     const now = clock.nowSeconds()
     const isCached = cached?.keys.has(kid) === true && Math.abs(now - cached.sinceSeconds) < KEYS_SECONDS
-    if (!isCached && Math.abs(now - fetchedAtSeconds) >= COOLDOWN_SECONDS) {
+    const pauseSeconds = fetching === undefined ? COOLDOWN_SECONDS : STUCK_SECONDS
+    if (!isCached && Math.abs(now - fetchedAtSeconds) >= pauseSeconds) {
       fetchedAtSeconds = now
-      fetching = fetchKeys(now).catch((error: unknown) => {
-        const reason = describeFetchError(error)
-        logger.warn({ event: 'issuer-keys', issuer, reason }, 'the keys of the trusted issuer could not be fetched')
-      })
+      const fetched = fetchKeys(now)
+        .catch((error: unknown) => {
+          const reason = describeFetchError(error)
+          logger.warn({ event: 'issuer-keys', issuer, reason }, 'the keys of the trusted issuer could not be fetched')
+        })
+        .finally(() => {
+          if (fetching === fetched) fetching = undefined
+        })
+      fetching = fetched
     }
-    if (!isCached) await fetching
+    if (!isCached && fetching !== undefined) {
+      waitUntil?.(fetching)
+      await waitAtMost(STUCK_SECONDS * 1000, fetching)
+    }
     if (cached === undefined) throw new DidAuthError('ERR_KEYS', { retryAfterSeconds: COOLDOWN_SECONDS })
     return cached.keys.get(kid)
   }
 
-  const verify = async (token: string): Promise<AuthenticatedUser> => {
+  const verify = async (token: string, waitUntil?: WaitUntil): Promise<AuthenticatedUser> => {
     const { kid, claims } = parseResourceToken(token, { issuer, audience })
     assertNetwork(claims.sub, networks)
     assertInForce(claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
-    const key = await findKey(kid)
+    const key = await findKey(kid, waitUntil)
     const { compactVerify } = await import('jose')
     const refused = (): never => {
       throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'signature', expected: issuer } })
@@ -87,17 +103,17 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
 
   const options = parts.endedSessions === true ? {} : parts.endedSessions
   const endedSessions = options ? createLazy(() => createIssuerReader(parts, options)) : undefined
-  return async (token) => {
-    const user = verified.get(token) ?? (await verify(token))
+  return async (token, waitUntil) => {
+    const user = verified.get(token) ?? (await verify(token, waitUntil))
     assertInForce(user.claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
-    if (endedSessions !== undefined) await (await endedSessions()).assertActive(user.claims.sid)
+    if (endedSessions !== undefined) await (await endedSessions()).assertActive(user.claims.sid, waitUntil)
     return user
   }
 }
 
 /** Creates the reader of the sessions that ended at the issuer. */
 async function createIssuerReader(
-  { issuer, clock, logger }: ResourceIssuerParts,
+  { issuer, clock, logger, loadCurve }: ResourceIssuerParts,
   options: IssuerEndedSessionsOptions
 ): Promise<EndedSessionReader> {
   const curve = await loadCurve()
