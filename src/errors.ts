@@ -38,6 +38,8 @@ const errors = {
   ERR_DEVICE_PROOF: [401, 'Invalid device proof'],
   ERR_DEVICE_NONCE: [401, 'Device proof needs a new nonce'],
   ERR_RESOURCE: [400, 'Unknown resource'],
+  ERR_CLIENT_ASSERTION: [401, 'Invalid client assertion'],
+  ERR_GRANT_TYPE: [400, 'Unsupported grant type'],
   ERR_SESSION_NOT_FOUND: [404, 'Session not found'],
   ERR_REFRESH_TOKEN: [401, 'Invalid refresh token'],
   ERR_REFRESH_TOKEN_REUSED: [401, 'Refresh token used twice: session revoked'],

@@ -21,6 +21,7 @@ import type { VerifiedCredential } from './protocol/credential.js'
 import type { DeviceKey } from './protocol/device-proof.js'
 import type { JsonObject } from './protocol/json.js'
 import type { LoginProof } from './protocol/login-proof.js'
+import type { MachineKey } from './protocol/machine-did.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
 import type { Session } from './protocol/session.js'
 import type { Deadline } from './time.js'
@@ -205,6 +206,12 @@ export interface IssuerEndedSessionsOptions extends EndedSessionsOptions {
  */
 export type VerifyDeviceSignature = (key: DeviceKey, text: string, signature: Uint8Array) => boolean
 
+/**
+ * Whether the key in a machine's DID made an ES256 or Ed25519 signature over a text. Also false for a key that is no
+ * point of its curve. The curve of a service verifies keys of secp256k1.
+ */
+export type VerifyMachineSignature = (did: string, key: MachineKey, text: string, signature: Uint8Array) => boolean
+
 export interface SignatureCache {
   /**
    * Returns the signed text that is cached under `key`, or else calls `sign` and caches its result. The cache limits
@@ -234,7 +241,7 @@ export interface Logger {
 
 /** A user's DID in its two comparable forms. */
 export interface UserIdentity {
-  /** The DID in lower case. Use it as the key of accounts, because a DID has many spellings. */
+  /** The DID, a did:ethr in lower case. Use it as the key of accounts, because a did:ethr has many spellings. */
   canonicalDid: string
   /** Address whose key controls the DID, lower case with `0x`. One key has a different DID on each network. */
   address: string
@@ -248,8 +255,13 @@ export interface SiweDetails {
   chainId: number
 }
 
-/** A user who logs in. */
+/**
+ * A user or machine that logs in. A machine whose DID is not a `did:ethr` has no `address`, although the type does not
+ * show it: look at `machine` first.
+ */
 export interface LoginIdentity extends UserIdentity {
+  /** Whether a program requests a token, with the option `machineLogin`. Absent for a user. */
+  machine?: true
   /** Fields of the signed EIP-4361 message. Absent after a login by `/auth`. */
   siwe?: SiweDetails
 }
@@ -304,6 +316,8 @@ export interface SecurityEvent {
   /** The user's DID, as received. */
   did?: string
   sessionId?: string
+  /** Whether a machine got a token (`login`). It has no session. */
+  machine?: true
   /** Signed message of a `login` or `signup`, if `loginProofs` is true. Its challenge is used up. */
   proof?: LoginProof
   /** Error code that the client received. */

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createAssertionSignatures } from './adapters/assertion-signatures.js'
 import { createIssuerKeyCache, createDocumentControllers } from './adapters/cached-issuer-keys.js'
 import { createContractWallets } from './adapters/contract-wallets.js'
 import { createCredentialStatus } from './adapters/credential-status.js'
@@ -246,6 +247,7 @@ async function loadParts(
     contractWallets: contracts && createContractWallets(logger, contracts),
     didControllers: didControl === 'document' ? createDocumentControllers(clock, curve, resolver) : undefined,
     verifyDeviceSignature: createDeviceSignatures(),
+    verifyMachineSignature: createAssertionSignatures(),
     resourceKeys: createResourceKeys(settings.resourceKeys),
     endedSessionLists: new EndedSessionLists(),
     resourceIssuer:

@@ -6,6 +6,7 @@ import {
   authRoutes,
   createDidAuthConfig,
   createDidAuthDependencies,
+  createMachineOptions,
   optionalPaths,
   createResourceOptions,
   createSiweOptions,
@@ -28,13 +29,14 @@ export const openAuth: ServerOpener = async (env, connections) => ({
 export function createAuthApp(parts: ServerAppParts & { page?: Page | undefined }): ServerApp {
   const { env, page } = parts
   const signer = es256kSigner(parts.identity.privateKey)
-  const routes = [...authRoutes, ...Object.values(optionalPaths), '/resource-token', '/.well-known']
+  const routes = [...authRoutes, ...Object.values(optionalPaths), '/resource-token', '/token', '/.well-known']
   const app = createApp(parts, routes, createDidAuthDependencies(signer, env.RPC_URL))
   const { sessionPath, sessionsPath } = optionalPaths
   const siwe = createSiweOptions(parts)
   const endedSessions = hasEndedSessionList(env, parts.store)
   const options = { sessionPath, sessionsPath, siwe, endedSessions, ...createResourceOptions(parts) }
-  const requireDid = setupDidAuth(app, { ...createDidAuthConfig(parts, signer), ...options })
+  const machines = createMachineOptions(env)
+  const requireDid = setupDidAuth(app, { ...createDidAuthConfig(parts, signer), ...options, ...machines })
   app.get('/openapi.json', serveDocument('auth', parts.serviceUrl))
   app.get('/me', requireDid, (req, res) => {
     res.set('Cache-Control', 'no-store').json({ did: req.user?.did })

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { isPrivateKey, type DidAuthConfig } from 'express-did-auth'
-import { isEthrNetwork, isKeyDid, isLoginDialect, type LoginDialect } from 'express-did-auth/protocol'
+import { isEthrNetwork, isKeyDid, isLoginDialect, isMachineDid, type LoginDialect } from 'express-did-auth/protocol'
 import { isOrigin, isPrintable, isSecureUrl, parseHttpUrl, toNetwork } from 'express-did-auth/server-kit'
 import { z } from 'zod'
 
@@ -153,6 +153,13 @@ export const variables = z.object({
     )
     // The published key set must not contain a key twice.
     .transform((keys) => [...new Set(keys.map((key) => key.toLowerCase()))])
+    .optional(),
+  MACHINE_LOGIN: boolean.default(false),
+  MACHINE_DIDS: list
+    .refine(
+      (dids) => dids.length > 0 && dids.every(isMachineDid),
+      'give DIDs separated by commas, such as did:key:zDn… or did:jwk:ey…'
+    )
     .optional(),
   ENDED_SESSIONS: boolean.default(true),
   ENDED_SESSIONS_WHEN_STALE: z.enum(['accept', 'refuse'], { error: 'give accept or refuse' }).default('accept'),

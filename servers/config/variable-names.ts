@@ -4,6 +4,7 @@ import { optionVariables, variableNames } from './env-schema.js'
 const variableByOption: ReadonlyMap<string, string> = new Map([
   ...optionVariables.map(({ variable, option }) => [option, variable] as const),
   ['deviceBinding', 'DEVICE_BINDING'],
+  ['machineLogin', 'MACHINE_LOGIN'],
   ['serviceSigner', 'PRIVATE_KEY'],
   ['previousServiceDids', 'PRIVATE_KEY'],
   ['resourceIssuer', 'TRUSTED_ISSUER'],

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { defaultPaths, type DidAuthConfig, type SiweOptions, type Store } from 'express-did-auth'
+import { canonicalDid, defaultPaths, type DidAuthConfig, type SiweOptions, type Store } from 'express-did-auth'
 import { isEthrDid, networkOfDid } from 'express-did-auth/protocol'
 import { fetchIssuerKeys, isSecureUrl, parseHttpUrl } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
@@ -94,6 +94,21 @@ export function createResourceOptions({
   const resources = [...new Set([...env.RESOURCES, ...localServices])]
   const { resourceKeys = [] } = identity
   return resources.length > 0 && resourceKeys.length > 0 ? { resources, resourceKeys } : {}
+}
+
+/** Returns the options that let machines get tokens: those of MACHINE_DIDS, or any; none unless MACHINE_LOGIN is set. */
+export function createMachineOptions({
+  MACHINE_LOGIN: machineLogin,
+  MACHINE_DIDS: dids
+}: Pick<ServerEnv, 'MACHINE_LOGIN' | 'MACHINE_DIDS'>): Partial<DidAuthConfig> {
+  if (!machineLogin) return {}
+  const accepted = dids && new Set(dids.map(canonicalDid))
+  return {
+    machineLogin,
+    // Users need no entry in the list.
+    authenticationBusinessLogic: (_did, { canonicalDid: did, machine }) =>
+      machine !== true || accepted === undefined || accepted.has(did)
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 import { DidAuthError, type RefusalReason } from '../errors.js'
 import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
-import { decodeHex, decodeBase64url, encodeHex } from '../protocol/encoding.js'
+import { decodeBase58, decodeBase64url, decodeHex, encodeHex } from '../protocol/encoding.js'
 import { readField, isObject } from '../protocol/json.js'
 
 /**
@@ -114,9 +114,6 @@ function createRefusal(why: string, reason?: RefusalReason): DidAuthError {
 
 /** Maximum length of a key's text, in characters. */
 const MAX_KEY_LENGTH = 1024
-/** Maximum length of Base58. Decoding is quadratic, and 67 bytes (codec and longest key) need only 92 characters. */
-const MAX_BASE58_LENGTH = 128
-const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 
 /**
  * A key of an issuer, with its bytes in lower-case hexadecimal: an address of 20 bytes, a point of 33 or 65 bytes, or
@@ -218,19 +215,6 @@ function decodeMultibase(text: string): Uint8Array | undefined {
 function decodeBase64(text: string): Uint8Array | undefined {
   const unpadded = text.replace(/={1,2}$/, '')
   return decodeBase64url(unpadded.replaceAll('+', '-').replaceAll('/', '_'))
-}
-
-function decodeBase58(text: string): Uint8Array | undefined {
-  if (text === '' || text.length > MAX_BASE58_LENGTH) return undefined
-  let number = 0n
-  for (const letter of text) {
-    const digit = BASE58.indexOf(letter)
-    if (digit === -1) return undefined
-    number = number * 58n + BigInt(digit)
-  }
-  const hex = number === 0n ? '' : number.toString(16)
-  const zeros = /^1*/.exec(text)?.[0].length ?? 0
-  return Uint8Array.of(...new Uint8Array(zeros), ...decodeHex(hex.length % 2 === 0 ? hex : `0${hex}`))
 }
 
 function findKind(type: unknown): IssuerKey['kind'] | undefined {

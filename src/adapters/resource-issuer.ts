@@ -4,8 +4,8 @@ import { createLazy } from '../lazy.js'
 import type { AuthenticatedUser, Clock, Curve, IssuerEndedSessionsOptions, Logger } from '../ports.js'
 import type { ResourceIssuer, ResourceKey, ResourceKeys, WaitUntil } from '../ports.js'
 import { assertInForce, parseResourceToken, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
-import { addressOfDid, assertNetwork, canonicalDid, isDid, isEthrDid } from '../protocol/did.js'
 import { computeThumbprint } from '../protocol/device-proof.js'
+import { addressOfDid, assertNetwork, canonicalDid, hasEthrMethod, isDid, isEthrDid } from '../protocol/did.js'
 import { readField, isObject } from '../protocol/json.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
 import { ExpiringCache, RecentEntries } from '../caches.js'
@@ -98,7 +98,8 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
 
   const verify = async (token: string, waitUntil?: WaitUntil): Promise<AuthenticatedUser> => {
     const { kid, claims, signingInput, signature } = parseResourceToken(token, { issuer, audience })
-    assertNetwork(claims.sub, networks)
+    // DIDs of other methods name no network.
+    if (hasEthrMethod(claims.sub)) assertNetwork(claims.sub, networks)
     assertInForce(claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
     const key = await findKey(kid, waitUntil)
     if (key === undefined || !(await isSignedBy(key, signingInput, signature)))

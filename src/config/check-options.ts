@@ -80,6 +80,17 @@ function findContradictions(options: CheckedOptions, hasRpcUrl: boolean): string
   if (options.resources.length > 0 !== options.resourceKeys.length > 0) {
     problems.push('resources, resourceKeys: received one without the other; give both, or neither')
   }
+  if (options.machineLogin) {
+    const isMissing = {
+      resources: options.resources.length === 0,
+      resourceKeys: options.resourceKeys.length === 0,
+      'an http(s) serviceUrl': serviceUrl !== undefined && parseHttpUrl(serviceUrl) === undefined
+    }
+    const missing = Object.entries(isMissing).flatMap(([name, isIt]) => (isIt ? [name] : []))
+    if (missing.length > 0) {
+      problems.push(`machineLogin: received true without ${missing.join(', ')}; give all of them, or false`)
+    }
+  }
   if (options.endedSessions && options.store !== undefined && options.store.listEndedSessions === undefined) {
     problems.push('endedSessions: received true with a store without listEndedSessions; give another store, or false')
   }
@@ -143,6 +154,7 @@ export function listPaths({ siwe, ...config }: Omit<CompleteOptions, 'serviceUrl
     siweVerify: siwe && `${siwe.path}/verify`,
     siweLogout: siwe && `${siwe.path}/logout`,
     resourceToken: hasResources ? config.resourceTokenPath : undefined,
+    token: config.machineLogin ? config.tokenPath : undefined,
     jwks: hasResources ? '/.well-known/jwks.json' : undefined,
     endedSessions: config.endedSessions ? '/.well-known/ended-sessions' : undefined,
     discovery: isDiscoverable ? '/.well-known/did-auth.json' : undefined
@@ -156,6 +168,7 @@ type OptionalPath =
   | 'siweVerify'
   | 'siweLogout'
   | 'resourceToken'
+  | 'token'
   | 'jwks'
   | 'endedSessions'
   | 'discovery'

@@ -120,6 +120,14 @@ export interface DidAuthConfig {
   /** Path of the tokens for `resources`. Default `/resource-token`. */
   resourceTokenPath?: string | undefined
   /**
+   * Whether machines get tokens for `resources`: programs and agents that sign an assertion (RFC 7523) with the key of
+   * their DID, a `did:key`, `did:jwk` or `did:ethr`. Needs `resources`, `resourceKeys`, and an http(s) `serviceUrl`.
+   * `authenticationBusinessLogic` decides who may; without it, any DID gets a token. Default false.
+   */
+  machineLogin?: boolean | undefined
+  /** Path of the tokens for machines, the token endpoint of OAuth 2.0. Default `/token`. */
+  tokenPath?: string | undefined
+  /**
    * Another service whose tokens are accepted here, sent after `Bearer`. `issuer` is its `serviceUrl`; `audience` is
    * the `serviceUrl` of this service by default. Its public keys are fetched from it unless `keys` contains them. With
    * `endedSessions`, tokens of sessions that ended there are refused about 2 s later; default: they are valid until
@@ -247,6 +255,8 @@ export const declarations = {
     isSetting: true
   },
   resourceTokenPath: { ...rules.path, default: '/resource-token' },
+  machineLogin: { ...rules.boolean, default: false, isSetting: true },
+  tokenPath: { ...rules.path, default: '/token' },
   resourceIssuer: {
     holds: rules.isTrustedIssuer,
     remedy:

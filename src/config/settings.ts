@@ -172,6 +172,10 @@ export function listConfigWarnings(
       unencrypted.length > 0,
       `${unencrypted.join(', ')}: with http, anyone on the network path can forge the node's answers; give https`
     ],
+    [
+      settings.machineLogin && settings.authenticationBusinessLogic === undefined,
+      'machineLogin without authenticationBusinessLogic: any DID gets a token for every one of resources'
+    ],
     [environment.isProduction && !environment.hasOwnStore, 'sessions are in memory: a restart ends all of them'],
     [
       requestsCredentials && settings.signupBusinessLogic === undefined && settings.isTrustedIssuer === undefined,

@@ -55,6 +55,36 @@ export async function consumeOnce(
   await consumeUse(parts, { ...use, expiresAtSeconds })
 }
 
+/** Length of the slots of names that their sender chose, in seconds. */
+const NAME_SLOT_SECONDS = 900
+
+/** Time for which a name is remembered after its expiry, in seconds: clocks of instances may differ. */
+const NAME_EXTRA_SECONDS = 60
+
+/**
+ * Consumes a name that its sender chose, such as `jti`, also with `replayProtection: 'window'`. Two requests with one
+ * name may have different expiries, and so be in neighbouring slots: each consumes its own slot before it reads the
+ * other one, so that at most one of them succeeds.
+ * @param exp - expiry of the name in seconds since the Unix epoch
+ * @param maxSeconds - maximum distance of `exp` from now; with 60 s, less than half of a slot
+ * @throws DidAuthError as {@link consumeChallenge}
+ */
+export async function consumeName(
+  parts: UseParts & { store: ChallengeUseStore },
+  name: string,
+  { exp, maxSeconds }: { exp: number; maxSeconds: number }
+): Promise<void> {
+  const toSlot = (seconds: number): number => Math.floor(seconds / NAME_SLOT_SECONDS)
+  const slot = toSlot(exp)
+  await consumeOnce(parts, name, { slot, expiresAtSeconds: Math.ceil(exp) + NAME_EXTRA_SECONDS })
+  const reach = maxSeconds + NAME_EXTRA_SECONDS
+  const neighbour = [toSlot(exp - reach), toSlot(exp + reach)].find((other) => other !== slot)
+  if (neighbour === undefined) return
+  const { serviceUrl: service } = parts.settings
+  const { logIn } = await parts.store.countChallengeUses({ service, did: name, window: neighbour })
+  if (logIn > 0) throw new DidAuthError('ERR_CHALLENGE_USED')
+}
+
 async function consumeUse(parts: UseParts, use: Omit<ChallengeUse, 'service' | 'nowSeconds'>): Promise<void> {
   const { expiresAtSeconds } = use
   const nowSeconds = parts.clock.nowSeconds()

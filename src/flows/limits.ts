@@ -79,6 +79,7 @@ const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
   'ERR_CREDENTIAL',
   'ERR_CREDENTIAL_EXPIRED',
   'ERR_CREDENTIAL_ISSUER',
+  'ERR_CLIENT_ASSERTION',
   'ERR_RESOLVER'
 ])
 

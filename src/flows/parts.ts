@@ -30,6 +30,7 @@ export interface Parts {
   /** Verifier of another service's tokens. Undefined: none are accepted. */
   resourceIssuer: ports.ResourceIssuer | undefined
   verifyDeviceSignature: ports.VerifyDeviceSignature
+  verifyMachineSignature: ports.VerifyMachineSignature
   scheduler: ports.Scheduler
   /** Error codes of the operating system, such as `ECONNREFUSED`. */
   systemErrorCodes: ReadonlySet<string>

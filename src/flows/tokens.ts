@@ -179,19 +179,38 @@ async function decideClaims(
   }
 }
 
-/** Issues a user's token for another service. @throws DidAuthError ERR_RESOURCE @see RFC 9068, section 2.2 */
+/** Token for another service. */
+export interface ResourceToken {
+  accessToken: string
+  /** Lifetime in seconds. */
+  expiresIn: number
+}
+
+type ResourceParts = Pick<Parts, 'settings' | 'clock' | 'random' | 'resourceKeys'>
+
+/** Issues a user's token for another service. @throws DidAuthError ERR_RESOURCE */
 export async function issueResourceToken(
-  { settings, clock, random, resourceKeys }: Pick<Parts, 'settings' | 'clock' | 'random' | 'resourceKeys'>,
+  parts: ResourceParts,
   { claims: { nbf: _nbf, use: _use, ctl: _ctl, cnf: _cnf, ...userClaims } }: AuthenticatedUser,
   resource: unknown
-): Promise<{ accessToken: string; expiresIn: number }> {
-  const { resources, serviceUrl: iss } = settings
-  if (typeof resource !== 'string' || !resources.includes(resource)) {
-    throw new DidAuthError('ERR_RESOURCE', { reason: { check: 'resource', expected: resources, option: 'resources' } })
-  }
+): Promise<ResourceToken> {
+  const { resources, serviceUrl } = parts.settings
+  if (typeof resource !== 'string' || !resources.includes(resource)) throw createResourceError(resources)
+  return signResourceToken(parts, { ...(userClaims as JsonObject), aud: resource, client_id: serviceUrl })
+}
+
+/** Signs a token for another service. @param claims - `aud`, `sub`, `client_id` and others @see RFC 9068, section 2.2 */
+export async function signResourceToken(
+  { settings, clock, random, resourceKeys }: ResourceParts,
+  claims: JsonObject
+): Promise<ResourceToken> {
   const iat = clock.nowSeconds()
   const times = { exp: iat + RESOURCE_TOKEN_SECONDS, iat }
-  const tokenClaims = { iss, aud: resource, client_id: iss, jti: random.id(TOKEN_ID_BYTES), ...times }
-  const accessToken = await resourceKeys.sign({ ...(userClaims as JsonObject), ...tokenClaims })
-  return { accessToken, expiresIn: RESOURCE_TOKEN_SECONDS }
+  const ids = { iss: settings.serviceUrl, jti: random.id(TOKEN_ID_BYTES) }
+  return { accessToken: await resourceKeys.sign({ ...claims, ...ids, ...times }), expiresIn: RESOURCE_TOKEN_SECONDS }
+}
+
+/** Creates the error for a resource that is not one of the option's. */
+export function createResourceError(resources: readonly string[]): DidAuthError {
+  return new DidAuthError('ERR_RESOURCE', { reason: { check: 'resource', expected: resources, option: 'resources' } })
 }

@@ -2,6 +2,7 @@ import { DidAuthError } from '../errors.js'
 import type { Parts } from '../flows/parts.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { networkOfDid } from '../protocol/did.js'
+import { ALGORITHMS_BY_KIND } from '../protocol/machine-did.js'
 import { createRouteUrl } from '../protocol/parse-url.js'
 import { jsonAnswer } from './answers.js'
 import type { HttpParts } from './guard.js'
@@ -39,6 +40,36 @@ function matchesETag(header: unknown, etag: string): boolean {
   return listed.includes(etag) || listed.includes('*')
 }
 
+/** Algorithms of assertions by which machines log in. */
+const ASSERTION_ALGORITHMS = Object.values(ALGORITHMS_BY_KIND).flat()
+
+/**
+ * Answers `GET /.well-known/oauth-authorization-server` with the metadata of this service as an authorization server of
+ * OAuth. Services that verify tokens for `resources` find the keys there, and machines the token endpoint.
+ * @see RFC 8414, section 2
+ */
+export async function answerServerMetadata(
+  { settings }: HttpParts,
+  { mountPath }: Pick<HttpRequest, 'mountPath'>
+): Promise<HttpAnswer> {
+  const { serviceUrl, paths } = settings
+  const token_endpoint = paths.token && createRouteUrl(serviceUrl, mountPath, paths.token)
+  const metadata = {
+    issuer: serviceUrl,
+    ...(token_endpoint !== undefined && {
+      token_endpoint,
+      // Clients require it. It answers each request with an error.
+      authorization_endpoint: token_endpoint,
+      grant_types_supported: ['client_credentials'],
+      token_endpoint_auth_methods_supported: ['private_key_jwt'],
+      token_endpoint_auth_signing_alg_values_supported: ASSERTION_ALGORITHMS
+    }),
+    jwks_uri: paths.jwks && createRouteUrl(serviceUrl, mountPath, paths.jwks),
+    response_types_supported: []
+  }
+  return jsonAnswer(metadata, PUBLIC_HEADERS)
+}
+
 /** Answers `GET /.well-known/did-auth` with the discovery document of this service. */
 export async function answerDiscovery(http: HttpParts, { mountPath }: HttpRequest): Promise<HttpAnswer> {
   return jsonAnswer(describeService(await http.parts(), mountPath), PUBLIC_HEADERS)
@@ -51,7 +82,8 @@ function describeService({ settings }: Pick<Parts, 'settings'>, mountPath: strin
   const network = siwe?.network ?? networkOfDid(serviceDid)
   const jwks_uri = paths.jwks && createRouteUrl(serviceUrl, mountPath, paths.jwks)
   const ended_sessions_uri = paths.endedSessions && createRouteUrl(serviceUrl, mountPath, paths.endedSessions)
-  const uris = { jwks_uri, ended_sessions_uri }
+  const token_endpoint = paths.token && createRouteUrl(serviceUrl, mountPath, paths.token)
+  const uris = { jwks_uri, ended_sessions_uri, token_endpoint }
   // Clients that know RFC 9449 find in this member that proofs are accepted.
   const dpop_signing_alg_values_supported = settings.deviceBinding.mode === 'off' ? undefined : ['ES256']
   return {

@@ -1,6 +1,7 @@
 import type { Settings } from '../config/settings.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { assertSameSite } from '../protocol/cross-origin.js'
+import { parseHttpUrl } from '../protocol/parse-url.js'
 import {
   answerLoginChallenge,
   answerPostedLoginChallenge,
@@ -10,7 +11,8 @@ import {
 import type { HttpParts } from './guard.js'
 import { answerLogIn } from './log-in.js'
 import { answerLogOut, answerLogOutError } from './log-out.js'
-import { answerDiscovery, answerEndedSessions, answerKeys } from './published.js'
+import { answerAuthorization, answerMachineError, answerMachineToken } from './machine-token.js'
+import { answerDiscovery, answerEndedSessions, answerKeys, answerServerMetadata } from './published.js'
 import { answerRefresh } from './refresh.js'
 import { answerResourceToken } from './resource-token.js'
 import { answerOwnSession, answerRevokedSession, answerSessions } from './sessions.js'
@@ -42,8 +44,11 @@ export interface RouteMatch {
 /** Express settings that make the comparison of paths stricter. */
 export type RoutingRule = 'strict routing' | 'case sensitive routing'
 
+const METADATA_PATH = '/.well-known/oauth-authorization-server'
+
 /** Lists the routes whose path is configured. */
-export function listRoutes({ paths, siwe }: Settings): Route[] {
+export function listRoutes(settings: Settings): Route[] {
+  const { paths, siwe } = settings
   const logout = { answer: answerLogOut, answerError: answerLogOutError }
   const routes: (Omit<Route, 'path'> & { path: string | undefined })[] = [
     { method: 'POST', path: paths.requestSignup, isSameSiteOnly: true, answer: answerPostedSignUpChallenge },
@@ -58,7 +63,10 @@ export function listRoutes({ paths, siwe }: Settings): Route[] {
     { method: 'GET', path: paths.sessions, answer: answerSessions },
     { method: 'DELETE', path: paths.sessions, hasParameter: true, answer: answerRevokedSession },
     { method: 'POST', path: paths.resourceToken, answer: answerResourceToken },
+    { method: 'POST', path: paths.token, answer: answerMachineToken, answerError: answerMachineError },
+    { method: 'GET', path: paths.token, answer: answerAuthorization },
     { method: 'GET', path: paths.jwks, answer: answerKeys },
+    ...listMetadataPaths(settings).map((path) => ({ method: 'GET' as const, path, answer: answerServerMetadata })),
     { method: 'GET', path: paths.endedSessions, answer: answerEndedSessions },
     { method: 'GET', path: paths.discovery, answer: answerDiscovery }
   ]
@@ -73,6 +81,17 @@ export function listRoutes({ paths, siwe }: Settings): Route[] {
     )
   }
   return routes.filter((route): route is Route => route.path !== undefined)
+}
+
+/**
+ * Lists the paths of the metadata for OAuth: also the one that ends with the path of `serviceUrl`, as readers compute
+ * it. Only an http(s) URL is an issuer. @see RFC 8414, section 3.1
+ */
+function listMetadataPaths({ resources, serviceUrl }: Pick<Settings, 'resources' | 'serviceUrl'>): string[] {
+  const url = resources.length > 0 ? parseHttpUrl(serviceUrl) : undefined
+  if (url === undefined) return []
+  const path = url.pathname.replace(/\/$/, '')
+  return [...new Set([METADATA_PATH, METADATA_PATH + path])]
 }
 
 /** Answers a request to a route, its errors included. */

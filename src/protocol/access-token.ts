@@ -1,6 +1,6 @@
 import { DidAuthError } from '../errors.js'
 import type { Curve } from './curve.js'
-import { isDid } from './did.js'
+import { isDid, isMachineDid } from './did.js'
 import { freezeDeep, type JsonObject } from './json.js'
 import { isPlainEs256kHeader, isSignedBy, parseJwt } from './jwt.js'
 import { isSecureUrl } from './parse-url.js'
@@ -132,21 +132,22 @@ export function parseResourceToken(
     throw createRefusal('header', 'a compact JWT with alg ES256, typ at+jwt, kid')
   }
   const claims = { nbf: jwt.payload.iat, ...jwt.payload }
-  assertAccessTokenPayload(claims, { serviceDid: issuer, serviceUrl: audience })
+  assertAccessTokenPayload(claims, { serviceDid: issuer, serviceUrl: audience }, isMachineDid)
   const { signingInput, signature } = jwt
   return { kid, claims: freezeDeep(claims), signingInput, signature }
 }
 
 function assertAccessTokenPayload(
   payload: Record<string, unknown>,
-  expected: Pick<AccessTokenExpectation, 'serviceDid' | 'previousServiceDids' | 'serviceUrl'>
+  expected: Pick<AccessTokenExpectation, 'serviceDid' | 'previousServiceDids' | 'serviceUrl'>,
+  isSubject: (value: unknown) => boolean = isDid
 ): asserts payload is Record<string, unknown> & AccessTokenClaims {
   const { iss, aud, sub, exp, nbf, iat, jti, sid, use } = payload
   if (iss !== expected.serviceDid && !(isDid(iss) && expected.previousServiceDids?.includes(iss) === true)) {
     throw createRefusal('iss', expected.serviceDid, isDid(iss) || isSecureUrl(iss) ? iss.slice(0, 200) : typeof iss)
   }
   if (aud !== expected.serviceUrl) throw createRefusal('aud', expected.serviceUrl, typeof aud)
-  if (!isDid(sub)) throw createRefusal('sub', 'a DID', typeof sub)
+  if (!isSubject(sub)) throw createRefusal('sub', 'a DID', typeof sub)
   if (![exp, nbf, iat].every(Number.isSafeInteger)) {
     throw createRefusal('exp, nbf, iat', 'whole seconds', [typeof exp, typeof nbf, typeof iat])
   }

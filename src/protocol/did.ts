@@ -5,6 +5,9 @@ import { decodeHex } from './encoding.js'
 /** Maximum length of a DID, in ASCII characters. */
 export const MAX_DID_LENGTH = 128
 
+/** Maximum length of the DID of a machine. A `did:jwk` contains its key as JSON, in at least 150 characters. */
+export const MAX_MACHINE_DID_LENGTH = 512
+
 // W3C DID Core 1.0, section 3.1. The grammar ends with 1*idchar, so that the last character is not a colon.
 const DID = /^did:[a-z0-9]+:(?:[A-Za-z0-9._:-]|%[0-9A-Fa-f]{2})*(?:[A-Za-z0-9._-]|%[0-9A-Fa-f]{2})$/
 
@@ -24,6 +27,11 @@ export function isDid(value: unknown): value is string {
   return typeof value === 'string' && value.length <= MAX_DID_LENGTH && DID.test(value)
 }
 
+/** Whether a value is a DID by the W3C grammar that a machine may have: at most {@link MAX_MACHINE_DID_LENGTH}. */
+export function isMachineDid(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= MAX_MACHINE_DID_LENGTH && DID.test(value)
+}
+
 /** Parses a DID and returns it unchanged. @throws DidAuthError ERR_DID @see W3C DID Core 1.0, section 3.1 */
 export function parseDid(value: unknown): string {
   if (isDid(value)) return value
@@ -31,9 +39,20 @@ export function parseDid(value: unknown): string {
   throw new DidAuthError('ERR_DID', { reason: { check: 'did', expected, got: typeof value } })
 }
 
-/** Returns a DID in lower case, as users are stored. The checksum spelling of an address is so the same user. */
+/** Prefix of all DIDs of the method `ethr`, also of those that contain no valid address. */
+const ETHR_PREFIX = 'did:ethr:'
+
+/** Whether a DID is of the method `ethr`. It may still contain no valid address, see {@link isEthrDid}. */
+export function hasEthrMethod(did: string): boolean {
+  return did.startsWith(ETHR_PREFIX)
+}
+
+/**
+ * Returns a DID as users are stored: a did:ethr in lower case, so that the checksum spelling of its address is the same
+ * user. In other methods, such as did:key, letter case distinguishes DIDs, so they are returned unchanged.
+ */
 export function canonicalDid(did: string): string {
-  return did.toLowerCase()
+  return hasEthrMethod(did) ? did.toLowerCase() : did
 }
 
 /**
@@ -73,7 +92,7 @@ export function isEthrDid(did: string): boolean {
 
 /** Whether a value can be the DID of a service. A did:ethr must contain a complete address or key. */
 export function isKeyDid(value: unknown): value is string {
-  return isDid(value) && (!value.startsWith('did:ethr:') || isEthrDid(value))
+  return isDid(value) && (!hasEthrMethod(value) || isEthrDid(value))
 }
 
 /** Whether a value is a network of did:ethr: one or two names, or a hexadecimal chain id; empty for Ethereum. */

@@ -60,6 +60,28 @@ export function encodeBase64url(bytes: Uint8Array): string {
   return text.replace(/[+/=]/g, (letter) => (letter === '+' ? '-' : letter === '/' ? '_' : ''))
 }
 
+/** Maximum length of Base58. Decoding is quadratic, and 67 bytes (codec and longest key) need only 92 characters. */
+const MAX_BASE58_LENGTH = 128
+const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
+
+/**
+ * Decodes Base58 in the alphabet of Bitcoin. Two texts never have the same bytes.
+ * @returns undefined for any other text, for an empty one, and for more than 128 characters
+ * @see Internet-Draft draft-msporny-base58-03, section 4
+ */
+export function decodeBase58(text: string): Uint8Array | undefined {
+  if (text === '' || text.length > MAX_BASE58_LENGTH) return undefined
+  let number = 0n
+  for (const letter of text) {
+    const digit = BASE58.indexOf(letter)
+    if (digit === -1) return undefined
+    number = number * 58n + BigInt(digit)
+  }
+  const hex = number === 0n ? '' : number.toString(16)
+  const zeros = /^1*/.exec(text)?.[0].length ?? 0
+  return Uint8Array.of(...new Uint8Array(zeros), ...decodeHex(hex.length % 2 === 0 ? hex : `0${hex}`))
+}
+
 const RFC_3339 = /^(\d{4}-\d{2}-\d{2})T([01]\d|2[0-3]):\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/i
 
 /**

@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { SigningKey } from 'ethers'
 import { loadCurve } from '../../src/adapters/curve.js'
+import { createAssertionSignatures } from '../../src/adapters/assertion-signatures.js'
 import { createDeviceSignatures } from '../../src/adapters/device-signatures.js'
 import { issueJwt } from '../../src/adapters/service-key.js'
 import { createSignatureCache } from '../../src/adapters/in-flight-requests.js'
@@ -124,6 +125,7 @@ export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Prom
     contractWallets: undefined,
     didControllers: undefined,
     verifyDeviceSignature: createDeviceSignatures(),
+    verifyMachineSignature: createAssertionSignatures(),
     resourceKeys: createResourceKeys([]),
     endedSessionLists: new EndedSessionLists(),
     resourceIssuer: undefined,

@@ -90,6 +90,8 @@ export const all: Required<DidAuthConfig> = {
     generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })
   ],
   resourceTokenPath: '/resource-token',
+  machineLogin: true,
+  tokenPath: '/token',
   resourceIssuer: {
     issuer: 'https://auth.example',
     audience: 'https://orders.example',

@@ -11,6 +11,7 @@ const reasons = {
   'trust-proxy': 'The server sees only the address of the proxy, so all users share one rate limit.',
   'trust-proxy/all':
     'Clients can send any address in X-Forwarded-For. A client that changes this address evades the rate limits.',
+  'machine-dids': 'Anyone can create a DID. A service that accepts the tokens has to decide on DIDs itself.',
   'demo-page': 'Every visitor of the root path sees the page for trying out the servers.',
   http: 'Anyone on the network path can read the tokens and use them.',
   'cookies-over-http': 'The cookies are Secure, so browsers do not store them over http. No login lasts.',

@@ -1,0 +1,134 @@
+import { DidAuthError } from '../errors.js'
+import type { LoginIdentity } from '../ports.js'
+import {
+  createAssertionRefusal,
+  isEs256kSignature,
+  MAX_ASSERTION_SECONDS,
+  parseClientAssertion,
+  type ClientAssertion
+} from '../protocol/client-assertion.js'
+import { canonicalDid, hasEthrMethod } from '../protocol/did.js'
+import { encodeHex } from '../protocol/encoding.js'
+import type { JsonObject } from '../protocol/json.js'
+import { ALGORITHMS_BY_KIND, parseMachineKey } from '../protocol/machine-did.js'
+import { parseUrl } from '../protocol/parse-url.js'
+import { consumeName } from './challenge-uses.js'
+import { charge, chargeRefusal, chargeUser, type Caller } from './limits.js'
+import type { LoginParts } from './parts.js'
+import { isRefusal, runBusinessLogic } from './run-business-logic.js'
+import { createResourceError, signResourceToken, type ResourceToken } from './tokens.js'
+import { findControllers, identifyKeyUser } from './user.js'
+
+/** The request of a machine for a token, and its sender. */
+export interface MachineRequest {
+  assertion: unknown
+  /** DID that the request names in addition to the assertion. Undefined: none. */
+  clientId: string | undefined
+  resource: string | undefined
+  /** URL of the token endpoint as clients see it. */
+  tokenUrl: string
+  client: Caller
+}
+
+/** A machine whose assertion is signed by its key, and not consumed yet. */
+interface ProvedMachine extends ClientAssertion {
+  /** Address that signed. Undefined unless the DID is a did:ethr. */
+  address: string | undefined
+}
+
+/** Codes that mean an invalid assertion. The client gets one code for all of them. */
+const INVALID_ASSERTION: ReadonlySet<unknown> = new Set([
+  'ERR_DID_UNSUPPORTED',
+  'ERR_CHALLENGE_USED',
+  'ERR_CHALLENGE_EXPIRED'
+])
+
+/**
+ * Logs a machine in: verifies its assertion, consumes it, asks the business logic, and issues a token for a resource.
+ * The quota of the DID is charged after the assertion is consumed, so that a recorded one cannot use it up.
+ * @throws DidAuthError ERR_RESOURCE, ERR_CLIENT_ASSERTION, ERR_BUSINESS_LOGIC, ERR_TOO_MANY_REQUESTS, ERR_BUSY,
+ * ERR_STORE, ERR_BUSINESS_LOGIC_TIMEOUT, ERR_INTERNAL; with `didControl: 'document'` ERR_RESOLVER
+ * @see RFC 6749, section 4.4; RFC 7523, section 2.2; RFC 8707, section 2.2
+ */
+export async function logInMachine(parts: LoginParts, request: MachineRequest): Promise<ResourceToken> {
+  const { settings, report } = parts
+  const { client } = request
+  // The list is public, and this check costs less than a signature.
+  const aud = findResource(settings.resources, request.resource)
+  const { did, address } = await admitMachine(parts, request)
+  await chargeUser(parts, canonicalDid(did))
+  const tokenClaims = await askLogic(parts, did, address)
+  const token = await signResourceToken(parts, { ...tokenClaims, aud, sub: did, client_id: did })
+  report({ type: 'login', machine: true, did, clientNetwork: client.network })
+  return token
+}
+
+/** Verifies an assertion, charges the login and consumes the assertion. Invalid ones are charged as failed proofs. */
+async function admitMachine(parts: LoginParts, request: MachineRequest): Promise<ProvedMachine> {
+  const { client } = request
+  let did: string | undefined
+  try {
+    const audiences = [parts.settings.serviceUrl, request.tokenUrl]
+    const assertion = parseClientAssertion(request.assertion, { audiences, nowSeconds: parts.clock.nowSeconds() })
+    ;({ did } = assertion)
+    if (request.clientId !== undefined && request.clientId !== did) {
+      throw createAssertionRefusal('client_id', 'the DID of the assertion')
+    }
+    const machine = await verifyMachine(parts, assertion, client)
+    await charge(parts, client, 'logins')
+    const name = `jwt:${encodeHex(parts.curve.sha256(`${did}\n${machine.jti}`))}`
+    await consumeName(parts, name, { exp: machine.exp, maxSeconds: MAX_ASSERTION_SECONDS })
+    return machine
+  } catch (thrown) {
+    const error = toAssertionRefusal(thrown)
+    await chargeRefusal(parts, { did, client }, error)
+    throw error
+  }
+}
+
+/** Verifies that the key of a DID signed an assertion. @throws DidAuthError ERR_CLIENT_ASSERTION, ERR_DID_UNSUPPORTED */
+async function verifyMachine(parts: LoginParts, assertion: ClientAssertion, client: Caller): Promise<ProvedMachine> {
+  const { settings, curve, scheduler } = parts
+  const { did, alg, signingInput, signature } = assertion
+  const user = hasEthrMethod(did) ? identifyKeyUser(settings, curve, did) : undefined
+  const key = user === undefined ? parseMachineKey(did) : undefined
+  const algorithms = ALGORITHMS_BY_KIND[key?.kind ?? 'secp256k1']
+  // The key decides on the algorithm. The header only has to agree.
+  if (!algorithms.includes(alg)) throw createAssertionRefusal('alg', algorithms)
+  const signers = key ?? (await findControllers(parts, user!, client))
+  await scheduler.yield(client)
+  const isSigned =
+    key === undefined || key.kind === 'secp256k1'
+      ? isEs256kSignature(curve, assertion, signers)
+      : parts.verifyMachineSignature(did, key, signingInput, signature)
+  if (!isSigned) throw createAssertionRefusal('signature', 'one by the key of the DID')
+  return { ...assertion, address: user?.address }
+}
+
+/** Returns the configured text of a resource. @throws DidAuthError ERR_RESOURCE @see RFC 8707, section 2 */
+function findResource(resources: readonly string[], received: string | undefined): string {
+  const href = received === undefined ? undefined : parseUrl(received)?.href
+  const resource = href === undefined ? undefined : resources.find((url) => parseUrl(url)?.href === href)
+  if (resource === undefined) throw createResourceError(resources)
+  return resource
+}
+
+/** Asks the business logic. Every refusal has the same code. */
+async function askLogic(parts: LoginParts, did: string, address: string | undefined): Promise<JsonObject | undefined> {
+  const { authenticationBusinessLogic: logic } = parts.settings
+  if (logic === undefined) return undefined
+  const identity = { canonicalDid: canonicalDid(did), machine: true, ...(address !== undefined && { address }) }
+  // The type promises an address, as for users: see `LoginIdentity`.
+  const ask = (): unknown => logic(did, identity as LoginIdentity)
+  return runBusinessLogic(parts, ask).catch((error: unknown) => {
+    throw isRefusal(error) ? new DidAuthError('ERR_BUSINESS_LOGIC', { cause: error }) : error
+  })
+}
+
+function toAssertionRefusal(error: unknown): unknown {
+  if (!(error instanceof DidAuthError) || !INVALID_ASSERTION.has(error.code)) return error
+  const isUsed = error.code === 'ERR_CHALLENGE_USED'
+  return isUsed
+    ? createAssertionRefusal('jti', 'one that was not used before')
+    : new DidAuthError('ERR_CLIENT_ASSERTION', { cause: error, ...(error.reason && { reason: error.reason }) })
+}
