@@ -55,7 +55,8 @@ const moduleNameMapper = {
   '^express-did-auth/(?!package.json|client)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
   '^express-did-auth-client$': '<rootDir>/src/client/index.ts',
   '^express-did-auth-client/(?!package.json)(.*)$': '<rootDir>/src/client/$1/index.ts',
-  // An example and a recipe import these packages, which only the slow tests install.
+  // Examples and a recipe import these packages, which only the slow tests install.
+  '^@modelcontextprotocol/sdk/(.*)$': '<rootDir>/test/slow/node_modules/@modelcontextprotocol/sdk/dist/esm/$1',
   '^oidc-provider$': '<rootDir>/test/slow/node_modules/oidc-provider/lib/index.js',
   '^hono$': '<rootDir>/test/slow/node_modules/hono/dist/index.js',
   // Under NodeNext, sources import x.ts as `./x.js`. Packages in node_modules have real .js files, which come first.

@@ -194,7 +194,8 @@ async function loadParts(
     resourceKeys: createResourceKeys(settings.resourceKeys),
     endedSessionLists: new EndedSessionLists(),
     resourceIssuer:
-      settings.resourceIssuer && createResourceIssuer({ ...settings.resourceIssuer, networks, clock, logger }),
+      settings.resourceIssuer &&
+      createResourceIssuer({ ...settings.resourceIssuer, networks, clock, logger, loadCurve }),
     scheduler
   }
 }

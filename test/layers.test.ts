@@ -50,13 +50,13 @@ const LAYERS: readonly Layer[] = [
     packages: /^node:\w+$/,
     typePackages: /^express$/
   },
-  // Adapters that run anywhere: they use no module of Node and load nothing.
+  // Adapters that run anywhere: they use no module of Node and no WebAssembly.
   {
     name: 'pure-adapters',
     files:
-      /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-document|ended-session-reader|fetch-bounded|in-flight-requests|named-keys)\.ts$/,
+      /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-document|ended-session-reader|fetch-bounded|in-flight-requests|named-keys|resource-issuer)\.ts$/,
     uses: ['errors', 'protocol', 'ports', HELPERS],
-    packages: /^@noble\//
+    packages: /^(?:@noble\/.*|jose)$/
   },
   // The deadline and the client of a request, which setup passes on, also to the store.
   { name: 'request', files: /^src\/current-client\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
@@ -209,6 +209,8 @@ const LAYERS: readonly Layer[] = [
     uses: ['client/wire', 'client/wallets', 'protocol'],
     packages: /^$/
   },
+  // Signs with a key of the caller. The curve is loaded on demand.
+  { name: 'client/machine', files: /^src\/client\/machine\//, uses: ['client/wire'], packages: /^@noble\// },
   { name: 'client/vault', files: /^src\/client\/vault\//, uses: ['client/wire'], packages: /^$/ },
   {
     name: 'client/keyring',

@@ -27,18 +27,28 @@ export default {
   }
 }`
 
-/** A service in the Workers runtime. */
-export interface GuardWorker {
+/** A program in the Workers runtime. */
+export interface TestWorker {
   url: string
   port: number
   stop(): Promise<void>
 }
 
 /** Starts a Worker whose routes all need an access token of a service, and that reads its list of ended sessions. */
-export async function startGuardWorker(options: Record<'issuer' | 'audience' | 'url', string>): Promise<GuardWorker> {
+export function startGuardWorker(options: Record<'issuer' | 'audience' | 'url', string>): Promise<TestWorker> {
+  return startWorker(GUARD, options)
+}
+
+/**
+ * Starts a Worker.
+ *
+ * @param source - module that imports from the root of the repository
+ * @param options - texts in the Worker's environment
+ */
+export async function startWorker(source: string, options: Record<string, string>): Promise<TestWorker> {
   const folder = temporaryFolder()
   await build({
-    stdin: { contents: GUARD, resolveDir: root },
+    stdin: { contents: source, resolveDir: root },
     outfile: join(folder.path, 'worker.js'),
     bundle: true,
     format: 'esm',
