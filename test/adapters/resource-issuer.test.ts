@@ -177,6 +177,17 @@ describe('createResourceIssuer: fetching keys', () => {
     expect(issuer.asked).toEqual([])
   })
 
+  // Cause: in Workers, the fetch of a request that was cancelled never settles, and all later requests waited for it.
+  it('fetches again 10 s after a fetch that does not settle', async () => {
+    const issuer = await startIssuer()
+    const { verify, clock } = await createVerifier(issuer)
+    const token = await issuer.tokenFor(ORDERS)
+    jest.spyOn(globalThis, 'fetch').mockImplementationOnce(() => new Promise(() => undefined))
+    void verify(token)
+    clock.seconds += 10
+    await expect(verify(token)).resolves.toMatchObject({ claims: { aud: ORDERS } })
+  })
+
   it('fetches once for concurrent users, and again after 10 min', async () => {
     const issuer = await startIssuer()
     const { verify, clock, fetches } = await createVerifier(issuer)

@@ -9,6 +9,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import express, { type RequestHandler } from 'express'
 import { createMachineKey, MachineClient, type MachineJwk } from 'express-did-auth-client/machine'
+import { RelayClient } from 'express-did-auth-client/relay'
 import { VaultClient } from 'express-did-auth-client/vault'
 import { decodeJwt } from 'jose'
 import * as oauth from 'oauth4webapi'
@@ -18,11 +19,12 @@ import { systemClock } from '../../src/time.js'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { expectClientError, startServer } from '../support/fixtures/client-error.js'
 import { root } from '../support/fixtures/documents.js'
+import { startTestRelay } from '../support/servers/relay-app.js'
 import { ORDERS, startIssuer } from '../support/servers/resource-tokens.js'
 import { runExample, setEnvironment } from '../support/servers/run-script.js'
 import { testVault } from '../support/servers/vault-app.js'
 
-const VAULT = 'https://vault.example'
+const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
 const { auth: guardByIssuer } = createRequire(join(root, 'test/slow/node_modules/x.js'))(
   'express-oauth2-jwt-bearer'
 ) as { auth: (options: object) => RequestHandler }
@@ -43,7 +45,7 @@ const importKey = ({ privateKey }: Machine) =>
   crypto.subtle.importKey('jwk', privateKey as object, { name: 'ECDSA', namedCurve: 'P-256' }, false, ['sign'])
 
 const startService = () =>
-  startIssuer({ machineLogin: true, resources: [ORDERS, VAULT], clock: systemClock, discovery: true })
+  startIssuer({ machineLogin: true, resources: [ORDERS, RELAY, VAULT], clock: systemClock, discovery: true })
 
 let machine: Machine
 
@@ -180,5 +182,15 @@ describe('a machine with a did:jwk', () => {
     await expectClientError(other.replace('notes', 'Mine', { ifMatch: etag }), { code: 'CONFLICT' })
     expect((await other.get('notes', machine.did)).contents).toEqual(['Built'])
     expect((await other.keys()).length).toBe(0)
+  })
+
+  it('sends a file by the relay and opens it', async () => {
+    const issuer = await startService()
+    const relay = await startTestRelay({ TRUSTED_ISSUER: issuer.url })
+    afterTest(relay.end)
+    relay.clock.seconds = systemClock.nowSeconds()
+    const auth = new MachineClient({ url: issuer.url, ...machine })
+    const client = new RelayClient({ auth, resource: RELAY, url: await startServer(relay.listener) })
+    expect(await client.open(await client.send('The old oak'))).toBe('The old oak')
   })
 })
