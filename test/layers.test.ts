@@ -179,7 +179,7 @@ const LAYERS: readonly Layer[] = [
     uses: ['client/wire', 'client/wallets', 'protocol'],
     packages: /^$/
   },
-  { name: 'client/vault', files: /^src\/client\/vault\//, uses: ['client/wire'], packages: /^$/ },
+  { name: 'client/vault', files: /^src\/client\/vault\//, uses: ['client/wire', 'protocol'], packages: /^$/ },
   {
     name: 'client/keyring',
     files: /^src\/client\/keyring\//,
