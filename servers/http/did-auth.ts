@@ -96,7 +96,7 @@ export function createResourceOptions({
   return resources.length > 0 && resourceKeys.length > 0 ? { resources, resourceKeys } : {}
 }
 
-/** Returns the options that let machines get tokens: those of MACHINE_DIDS, or any; none unless MACHINE_LOGIN is set. */
+/** Returns the options that let machines get tokens: those of MACHINE_DIDS, or any. None without MACHINE_LOGIN. */
 export function createMachineOptions({
   MACHINE_LOGIN: machineLogin,
   MACHINE_DIDS: dids

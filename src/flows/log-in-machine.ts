@@ -2,6 +2,7 @@ import { DidAuthError } from '../errors.js'
 import type { LoginIdentity } from '../ports.js'
 import {
   createAssertionRefusal,
+  findEs256kSigner,
   isEs256kSignature,
   MAX_ASSERTION_SECONDS,
   parseClientAssertion,
@@ -63,7 +64,7 @@ export async function logInMachine(parts: LoginParts, request: MachineRequest): 
   return token
 }
 
-/** Verifies an assertion, charges the login and consumes the assertion. Invalid ones are charged as failed proofs. */
+/** Verifies an assertion, charges the login, consumes the assertion. Invalid ones are charged as failed proofs. */
 async function admitMachine(parts: LoginParts, request: MachineRequest): Promise<ProvedMachine> {
   const { client } = request
   let did: string | undefined
@@ -86,23 +87,29 @@ async function admitMachine(parts: LoginParts, request: MachineRequest): Promise
   }
 }
 
-/** Verifies that the key of a DID signed an assertion. @throws DidAuthError ERR_CLIENT_ASSERTION, ERR_DID_UNSUPPORTED */
+/** Verifies that a key of a DID signed. @throws DidAuthError ERR_CLIENT_ASSERTION, ERR_DID_UNSUPPORTED */
 async function verifyMachine(parts: LoginParts, assertion: ClientAssertion, client: Caller): Promise<ProvedMachine> {
   const { settings, curve, scheduler } = parts
-  const { did, alg, signingInput, signature } = assertion
-  const user = hasEthrMethod(did) ? identifyKeyUser(settings, curve, did) : undefined
-  const key = user === undefined ? parseMachineKey(did) : undefined
-  const algorithms = ALGORITHMS_BY_KIND[key?.kind ?? 'secp256k1']
+  const { did, alg } = assertion
+  const named = hasEthrMethod(did) ? identifyKeyUser(settings, curve, did) : parseMachineKey(did)
+  const kind = 'kind' in named ? named.kind : 'secp256k1'
+  const algorithms = ALGORITHMS_BY_KIND[kind]
   // The key decides on the algorithm. The header only has to agree.
   if (!algorithms.includes(alg)) throw createAssertionRefusal('alg', algorithms)
-  const signers = key ?? (await findControllers(parts, user!, client))
-  await scheduler.yield(client)
-  const isSigned =
-    key === undefined || key.kind === 'secp256k1'
-      ? isEs256kSignature(curve, assertion, signers)
-      : parts.verifyMachineSignature(did, key, signingInput, signature)
-  if (!isSigned) throw createAssertionRefusal('signature', 'one by the key of the DID')
-  return { ...assertion, address: user?.address }
+  if ('kind' in named) {
+    await scheduler.yield(client)
+    const isSigned =
+      kind === 'secp256k1'
+        ? isEs256kSignature(curve, assertion, named)
+        : parts.verifyMachineSignature(did, named, assertion.signingInput, assertion.signature)
+    if (isSigned) return { ...assertion, address: undefined }
+  } else {
+    const controllers = await findControllers(parts, named, client)
+    await scheduler.yield(client)
+    const address = findEs256kSigner(curve, assertion, controllers)
+    if (address !== undefined) return { ...assertion, address }
+  }
+  throw createAssertionRefusal('signature', 'one by a key of the DID')
 }
 
 /** Returns the configured text of a resource. @throws DidAuthError ERR_RESOURCE @see RFC 8707, section 2 */

@@ -199,7 +199,7 @@ export async function issueResourceToken(
   return signResourceToken(parts, { ...(userClaims as JsonObject), aud: resource, client_id: serviceUrl })
 }
 
-/** Signs a token for another service. @param claims - `aud`, `sub`, `client_id` and others @see RFC 9068, section 2.2 */
+/** Signs a token for another service. @param claims - with `aud`, `sub`, `client_id` @see RFC 9068, section 2.2 */
 export async function signResourceToken(
   { settings, clock, random, resourceKeys }: ResourceParts,
   claims: JsonObject

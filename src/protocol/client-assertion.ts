@@ -80,25 +80,34 @@ export function createAssertionRefusal(check: string, expected: string | readonl
   return new DidAuthError('ERR_CLIENT_ASSERTION', { reason: { check, expected } })
 }
 
+/** Signed text of an assertion, and its signature. */
+type Signed = Pick<ClientAssertion, 'signingInput' | 'signature'>
+
 /**
- * Whether a key of secp256k1 made an ES256K signature. The key is known, or only the addresses of possible keys. A
- * high s is accepted, because RFC 8812 allows it, and `jti` prevents a second use.
+ * Whether a key of secp256k1 made an ES256K signature. A high s is accepted, because RFC 8812 allows it, and `jti`
+ * prevents a second use.
  * @see RFC 8812, section 3.2
  */
 export function isEs256kSignature(
-  curve: Pick<Curve, 'sha256' | 'verify' | 'recover' | 'decompress' | 'keccak256Hex'>,
-  { signingInput, signature }: Pick<ClientAssertion, 'signingInput' | 'signature'>,
-  signers: MachineKey | ReadonlySet<string>
+  curve: Pick<Curve, 'sha256' | 'verify' | 'decompress'>,
+  { signingInput, signature }: Signed,
+  { bytes }: Pick<MachineKey, 'bytes'>
 ): boolean {
   if (signature.length !== 64) return false
+  const publicKey = bytes.length === 33 ? curve.decompress(bytes) : bytes
+  return publicKey !== undefined && curve.verify(curve.sha256(signingInput), toLowS(signature), publicKey)
+}
+
+/** Finds which of several addresses made an ES256K signature, as {@link isEs256kSignature}; undefined if none did. */
+export function findEs256kSigner(
+  curve: Pick<Curve, 'sha256' | 'recover' | 'keccak256Hex'>,
+  { signingInput, signature }: Signed,
+  addresses: ReadonlySet<string>
+): string | undefined {
+  if (signature.length !== 64) return undefined
   const [hash, lowS] = [curve.sha256(signingInput), toLowS(signature)]
-  if ('bytes' in signers) {
-    const { bytes } = signers
-    const publicKey = bytes.length === 33 ? curve.decompress(bytes) : bytes
-    return publicKey !== undefined && curve.verify(hash, lowS, publicKey)
-  }
-  const recovered = [0, 1].flatMap((recovery) => curve.recover(hash, lowS, recovery) ?? [])
-  return recovered.some((publicKey) => signers.has(addressOfPublicKey(curve, publicKey)))
+  const keys = [0, 1].flatMap((recovery) => curve.recover(hash, lowS, recovery) ?? [])
+  return keys.map((key) => addressOfPublicKey(curve, key)).find((address) => addresses.has(address))
 }
 
 /** Whether a value is a NumericDate: seconds, which may have a fraction. @see RFC 7519, section 2 */

@@ -18,7 +18,7 @@ describe('the key of a did:key', () => {
   })
 
   it.each([
-    // From the did:key method specification, section "Test Vectors".
+    // Test vectors of the did:key method specification.
     ['did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp', 'Ed25519'],
     ['did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme', 'secp256k1'],
     ['did:key:zDnaerDaTF5BXEavCrfRZEk316dpbLsfPDZ3WJ5hRTPFU2169', 'P-256']
@@ -64,7 +64,7 @@ describe('the key of a did:jwk', () => {
   })
 
   it('is that of the published vector', () => {
-    // From the did:jwk method specification, section "Examples".
+    // Example of the did:jwk method specification.
     const did =
       'did:jwk:eyJjcnYiOiJQLTI1NiIsImt0eSI6IkVDIiwieCI6ImFjYklRaXVNczNpOF91c3pFakoydHBUdFJNNEVVM3l6OTFQSDZDZEgyVjAiLCJ5IjoiX0tjeUxqOXZXTXB0bm1LdG00NkdxRHo4d2Y3NEk1TEtncmwyR3pIM25TRSJ9'
     expect(parseMachineKey(did).kind).toBe('P-256')

@@ -14,7 +14,7 @@ interface Bearer {
 const { auth } = createRequire(join(root, 'test/slow/node_modules/x.js'))('express-oauth2-jwt-bearer') as Bearer
 
 describe('express-oauth2-jwt-bearer', () => {
-  it('protects a route by resource tokens, configured as in the reference: it finds the keys by the metadata of the issuer', async () => {
+  it('protects a route by resource tokens, configured by the URL of the issuer as in the reference', async () => {
     const now = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
     const { url: issuerBaseURL, tokenFor } = await startIssuer(now)
     const audience = 'https://orders.example'

@@ -1,19 +1,22 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
-import { memoryStore } from 'express-did-auth'
+import { memoryStore, type DidAuthConfig } from 'express-did-auth'
+import type { RequestListener } from 'node:http'
 import request from 'supertest'
 import { createResourceOptions, findTrustedIssuer } from '../../../servers/http/did-auth.js'
 import { afterTest } from '../../support/fixtures/after-test.js'
+import { createForm, createLongDid, createMachine } from '../../support/fixtures/machines.js'
 import { stretchDeadlines } from '../../support/fixtures/stretch-deadlines.js'
 import { startTestRelay } from '../../support/servers/relay-app.js'
 import { startIssuer } from '../../support/servers/resource-tokens.js'
 import { resourceKey, testAuthServer } from '../../support/servers/test-app.js'
 import { testVault } from '../../support/servers/vault-app.js'
 import { systemClock } from '../../../src/time.js'
-import { createNumberedWallet, TestClock } from '../../support/fixtures/fixtures.js'
+import { createLoginText, createNumberedWallet, TestClock } from '../../support/fixtures/fixtures.js'
 
 const { did } = createNumberedWallet(1)
 const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
 const resources = { resources: [RELAY, VAULT], resourceKeys: [resourceKey(1)] }
+const machine = createMachine(1)
 const createBearer = (token: string) => ({ Authorization: `Bearer ${token}` })
 
 afterEach(() => {
@@ -21,9 +24,9 @@ afterEach(() => {
 })
 
 describe('resource tokens at the vault', () => {
-  const start = async (env: Record<string, string> = {}) => {
+  const start = async (env: Record<string, string> = {}, config: Partial<DidAuthConfig> = {}) => {
     const currentTime = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
-    const issuer = await startIssuer({ ...resources, ...currentTime })
+    const issuer = await startIssuer({ ...resources, ...currentTime, ...config })
     const vault = await testVault({ TRUSTED_ISSUER: issuer.url, ...env })
     afterTest(() => vault.close())
     const put = (token: string) =>
@@ -38,6 +41,28 @@ describe('resource tokens at the vault', () => {
     const { body } = await request(vault.listener).get(`/${did}/notes`).expect(200)
     expect(body).toEqual(['a note'])
     await request(vault.listener).get('/storage').set(createBearer(token)).expect(200)
+  })
+
+  it('of machines allow writes, also with a DID of 512 characters; letter case distinguishes owners', async () => {
+    const { issuer, vault } = await start({ NETWORKS: 'rsk' }, { machineLogin: true })
+    const [didKey, longDid] = [machine.didKey, createLongDid(machine)]
+    expect(longDid.length).toBe(512)
+    const write = async (iss: string, content: string): Promise<void> => {
+      const exp = systemClock.nowSeconds() + 60
+      const form = createForm(machine.assert({ iss, aud: issuer.url, jti: `for ${content}`, exp }), { resource: VAULT })
+      const { body } = await issuer.post('/token', form).expect(200)
+      const send = request(vault.listener)
+        .put('/notes')
+        .set(createBearer(body.access_token as string))
+      await send.send({ content }).expect(200)
+    }
+    await write(didKey, 'of a did:key')
+    await write(longDid, 'of a did:jwk')
+    const read = async (owner: string) =>
+      (await request(vault.listener).get(`/${owner}/notes`).expect(200)).body as unknown
+    expect(await read(longDid)).toEqual(['of a did:jwk'])
+    expect(await read(didKey)).toEqual(['of a did:key'])
+    expect(await read(didKey.toLowerCase())).toEqual([])
   })
 
   it('are refused if issued for the relay, as is an access token of auth', async () => {
@@ -106,6 +131,37 @@ describe('the auth server', () => {
     const plain = await testAuthServer()
     await request(plain.listener).get('/.well-known/did-auth.json').expect(200)
     await request(plain.listener).get('/.well-known/jwks.json').expect(404)
+  })
+})
+
+describe('the auth server with MACHINE_LOGIN', () => {
+  const ask = ({ listener }: { listener: RequestListener }, iss: string) => {
+    const exp = systemClock.nowSeconds() + 60
+    const form = createForm(machine.assert({ iss, aud: 'https://auth.example', exp }), { resource: VAULT })
+    return request(listener).post('/token').send(form)
+  }
+  const env = { RESOURCES: VAULT, MACHINE_LOGIN: 'true' }
+
+  it('gives any machine a token, or only those of MACHINE_DIDS', async () => {
+    await ask(await testAuthServer(env), machine.didKey).expect(200)
+    const limited = await testAuthServer({ ...env, MACHINE_DIDS: `did:web:x,${machine.didJwk}` })
+    await ask(limited, machine.didJwk).expect(200)
+    await ask(limited, machine.didKey).expect(400, /"unauthorized_client"/)
+  })
+
+  it('still logs every user in with MACHINE_DIDS', async () => {
+    const server = await testAuthServer({ ...env, MACHINE_DIDS: machine.didKey })
+    const wallet = createNumberedWallet(1)
+    const { body } = await request(server.listener).post('/request-auth').send({ did: wallet.did }).expect(200)
+    const sig = wallet.personalSign(createLoginText('auth.example', (body as { challenge: string }).challenge))
+    await request(server.listener).post('/auth').send({ did: wallet.did, sig }).expect(200)
+  })
+
+  it('has no endpoint by default, and does not start without RESOURCES', async () => {
+    await ask(await testAuthServer({ RESOURCES: VAULT }), machine.didKey).expect(404)
+    await expect(testAuthServer({ MACHINE_LOGIN: 'true' })).rejects.toThrow(
+      'machineLogin: received true without resources'
+    )
   })
 })
 

@@ -8,6 +8,8 @@ import { logIn, post, closeServices, serving } from '../../support/servers/serve
 import { testAuthServer } from '../../support/servers/test-app.js'
 import { testVault } from '../../support/servers/vault-app.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
+import { createForm, createMachine, ORDERS } from '../../support/fixtures/machines.js'
+import { systemClock } from '../../../src/time.js'
 
 /** A recorded request with its response. */
 interface Exchange {
@@ -84,7 +86,7 @@ const recordingFetch: typeof fetch = async (input, init = {}) => {
 
 beforeAll(async () => {
   const [auth, cookies, vault, relay] = [
-    await testAuthServer(),
+    await testAuthServer({ RESOURCES: ORDERS, MACHINE_LOGIN: 'true' }),
     await testAuthServer({ USE_COOKIES: 'true' }),
     await testVault(),
     await startTestRelay()
@@ -104,6 +106,17 @@ afterAll(async () => {
   await Promise.all(closing.map((close) => close()))
 })
 
+/** Records a login of a machine, and refusals of it. */
+async function recordMachineLogins(origin: string): Promise<void> {
+  const [machine, exp] = [createMachine(1), systemClock.nowSeconds() + 60]
+  const send = (fields?: Record<string, string>) => {
+    const body = new URLSearchParams(createForm(machine.assert({ aud: 'https://auth.example', exp }), fields))
+    return recordingFetch(`${origin}/token`, { method: 'POST', body })
+  }
+  for (const fields of [{}, {}, { resource: 'x' }, { grant_type: 'x' }, { grant_type: '' }]) await send(fields)
+  for (const path of ['/token', '/.well-known/oauth-authorization-server']) await recordingFetch(origin + path)
+}
+
 describe('recorded exchanges', () => {
   it.each(['auth', 'cookies'] as const)('match the document of the auth server (%s)', async (name) => {
     exchanges.length = 0
@@ -118,6 +131,7 @@ describe('recorded exchanges', () => {
     const { headers: answered } = await recordingFetch(list)
     await recordingFetch(list, { headers: { 'If-None-Match': answered.get('etag')! } })
     await recordingFetch(`${list}?after=soon`, { headers })
+    if (name === 'auth') await recordMachineLogins(url.origin)
     expect(exchanges.length).toBeGreaterThan(15)
     expect(findContradictions(documents.auth, exchanges)).toEqual([])
   })
