@@ -23,7 +23,7 @@ setupDidAuth(app, {
   machineLogin: true,
   resources: [resource],
   resourceKeys,
-  authenticationBusinessLogic: (did) => machines.length === 0 || machines.includes(did)
+  authenticationBusinessLogic: (did, { machine }) => !machine || machines.length === 0 || machines.includes(did)
 })
 
 const metadata = protectedResource({ resource, authorizationServers: [serviceUrl] })

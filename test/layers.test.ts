@@ -211,7 +211,7 @@ const LAYERS: readonly Layer[] = [
   },
   // Signs with a key of the caller. The curve is loaded on demand.
   { name: 'client/machine', files: /^src\/client\/machine\//, uses: ['client/wire'], packages: /^@noble\// },
-  { name: 'client/vault', files: /^src\/client\/vault\//, uses: ['client/wire'], packages: /^$/ },
+  { name: 'client/vault', files: /^src\/client\/vault\//, uses: ['client/wire', 'protocol'], packages: /^$/ },
   {
     name: 'client/keyring',
     files: /^src\/client\/keyring\//,

@@ -1,6 +1,9 @@
 import { DidAuthError } from '../errors.js'
+import { hasEthrMethod } from './canonical-did.js'
 import { addressOfPublicKey, type Curve } from './curve.js'
 import { decodeHex } from './encoding.js'
+
+export { canonicalDid, hasEthrMethod } from './canonical-did.js'
 
 /** Maximum length of a DID, in ASCII characters. */
 export const MAX_DID_LENGTH = 128
@@ -37,22 +40,6 @@ export function parseDid(value: unknown): string {
   if (isDid(value)) return value
   const expected = `a DID of at most ${MAX_DID_LENGTH} characters`
   throw new DidAuthError('ERR_DID', { reason: { check: 'did', expected, got: typeof value } })
-}
-
-/** Prefix of all DIDs of the method `ethr`, also of those that contain no valid address. */
-const ETHR_PREFIX = 'did:ethr:'
-
-/** Whether a DID is of the method `ethr`. It may still contain no valid address, see {@link isEthrDid}. */
-export function hasEthrMethod(did: string): boolean {
-  return did.startsWith(ETHR_PREFIX)
-}
-
-/**
- * Returns a DID as users are stored: a did:ethr in lower case, so that the checksum spelling of its address is the same
- * user. In other methods, such as did:key, letter case distinguishes DIDs, so they are returned unchanged.
- */
-export function canonicalDid(did: string): string {
-  return hasEthrMethod(did) ? did.toLowerCase() : did
 }
 
 /**

@@ -41,9 +41,10 @@ export interface RequireTokenOptions {
  */
 export function requireToken(
   verify: AccessTokenVerifier | ResourceTokenVerifier,
-  { resourceMetadata }: RequireTokenOptions = {}
+  options: RequireTokenOptions = {}
 ): (req: GuardedRequest, res: GuardedResponse, next: (error?: unknown) => void) => void {
   assertVerifier(verify)
+  const { resourceMetadata } = options
   if (resourceMetadata !== undefined && !isQuotableUrl(resourceMetadata))
     throw createConfigError('requireToken: give resourceMetadata as an http(s) URL')
   return (req, res, next) => {

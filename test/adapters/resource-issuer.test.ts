@@ -6,6 +6,7 @@ import { loadCurve } from '../../src/adapters/curve.js'
 import { createResourceIssuer } from '../../src/adapters/resource-issuer.js'
 import type { IssuerEndedSessionsOptions, ResourceKey } from '../../src/ports.js'
 import { deadRpcUrl } from '../support/faults/rpc-node.js'
+import { createMachine } from '../support/fixtures/machines.js'
 import { refusal } from '../support/fixtures/refusal.js'
 import {
   createPayload,
@@ -83,6 +84,25 @@ describe('createResourceIssuer: verifying a token', () => {
     const [ours, others] = [await createVerifier(issuer, ['rsk']), await createVerifier(issuer, [''])]
     await expect(ours.verify(token)).resolves.toMatchObject({ canonicalDid: serviceWallet.did })
     await expect(others.verify(token)).rejects.toEqual(refusal('ERR_DID_UNSUPPORTED'))
+  })
+
+  it.each([
+    ['a did:key', createMachine(1).didKey],
+    ['a DID of 512 characters', `did:web:${'a'.repeat(504)}`]
+  ])('accepts %s, which names no network, and keeps its letter case', async (_what, sub) => {
+    const issuer = await startIssuer()
+    const { verify } = await createVerifier(issuer, ['rsk'])
+    const user = await verify(await signToken(issuer, createPayload(issuer, { sub })))
+    expect(user).toMatchObject({ canonicalDid: sub, address: undefined })
+  })
+
+  it.each([
+    ['a did:ethr of no network, without an address', 'did:ethr:x', 'ERR_DID_UNSUPPORTED'],
+    ['a DID of 513 characters', `did:web:${'a'.repeat(505)}`, 'ERR_ACCESS_TOKEN']
+  ] as const)('refuses %s', async (_what, sub, code) => {
+    const issuer = await startIssuer()
+    const { verify } = await createVerifier(issuer, ['rsk'])
+    await expect(verify(await signToken(issuer, createPayload(issuer, { sub })))).rejects.toEqual(refusal(code))
   })
 
   it('treats a token as expired at its exp, and if exp is more than 305 s in the future', async () => {
@@ -175,6 +195,17 @@ describe('createResourceIssuer: fetching keys', () => {
       await expect(verify(token)).rejects.toEqual(invalid)
     }
     expect(issuer.asked).toEqual([])
+  })
+
+  // Cause: in Workers, the fetch of a request that was cancelled never settles, and all later requests waited for it.
+  it('fetches again 10 s after a fetch that does not settle', async () => {
+    const issuer = await startIssuer()
+    const { verify, clock } = await createVerifier(issuer)
+    const token = await issuer.tokenFor(ORDERS)
+    jest.spyOn(globalThis, 'fetch').mockImplementationOnce(() => new Promise(() => undefined))
+    void verify(token)
+    clock.seconds += 10
+    await expect(verify(token)).resolves.toMatchObject({ claims: { aud: ORDERS } })
   })
 
   it('fetches once for concurrent users, and again after 10 min', async () => {

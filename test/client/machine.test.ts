@@ -141,6 +141,8 @@ describe('machineToken', () => {
     ['a PEM', '-----BEGIN PRIVATE KEY-----'],
     ['a JWK of P-384', { kty: 'EC', crv: 'P-384', x: 'a', y: 'a', d: 'a' }],
     ['a JWK of secp256k1 without d', { kty: 'EC', crv: 'secp256k1', x: 'a', y: 'a' }],
+    ['zeros', '00'.repeat(32)],
+    ['a JWK of P-256 without d', { kty: 'EC', crv: 'P-256', x: 'a', y: 'a' }],
     ['an RSA key', { kty: 'RSA', n: 'a', e: 'a', d: 'a' }],
     ['nothing', undefined]
   ])('throws a TypeError for %s, and sends nothing', async (_what, privateKey) => {

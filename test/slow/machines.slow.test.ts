@@ -2,30 +2,26 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@je
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { PrivateKeyJwtProvider } from '@modelcontextprotocol/sdk/client/auth-extensions.js'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import express, { type RequestHandler } from 'express'
 import { createMachineKey, MachineClient, type MachineJwk } from 'express-did-auth-client/machine'
+import { RelayClient } from 'express-did-auth-client/relay'
 import { VaultClient } from 'express-did-auth-client/vault'
 import { decodeJwt } from 'jose'
 import * as oauth from 'oauth4webapi'
 import * as openid from 'openid-client'
-import request from 'supertest'
 import { systemClock } from '../../src/time.js'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { expectClientError, startServer } from '../support/fixtures/client-error.js'
 import { root } from '../support/fixtures/documents.js'
+import { startTestRelay } from '../support/servers/relay-app.js'
 import { ORDERS, startIssuer } from '../support/servers/resource-tokens.js'
 import { runExample, setEnvironment } from '../support/servers/run-script.js'
 import { testVault } from '../support/servers/vault-app.js'
 
-const VAULT = 'https://vault.example'
-const { auth: guardByIssuer } = createRequire(join(root, 'test/slow/node_modules/x.js'))(
-  'express-oauth2-jwt-bearer'
-) as { auth: (options: object) => RequestHandler }
+const [RELAY, VAULT] = ['https://relay.example', 'https://vault.example']
 
 /** Machine whose DID is a did:jwk. */
 interface Machine {
@@ -43,7 +39,7 @@ const importKey = ({ privateKey }: Machine) =>
   crypto.subtle.importKey('jwk', privateKey as object, { name: 'ECDSA', namedCurve: 'P-256' }, false, ['sign'])
 
 const startService = () =>
-  startIssuer({ machineLogin: true, resources: [ORDERS, VAULT], clock: systemClock, discovery: true })
+  startIssuer({ machineLogin: true, resources: [ORDERS, RELAY, VAULT], clock: systemClock, discovery: true })
 
 let machine: Machine
 
@@ -56,7 +52,7 @@ beforeEach(() => {
 })
 
 afterAll(() => {
-  for (const name of ['@modelcontextprotocol/sdk', 'openid-client', 'oauth4webapi', 'express-oauth2-jwt-bearer']) {
+  for (const name of ['@modelcontextprotocol/sdk', 'openid-client', 'oauth4webapi']) {
     const file = join(root, 'test/slow/node_modules', name, 'package.json')
     const { version } = JSON.parse(readFileSync(file, 'utf8')) as { version: string }
     process.stdout.write(`${name} ${version}\n`)
@@ -99,18 +95,6 @@ describe('published clients, unmodified', () => {
     const response = await oauth.clientCredentialsGrantRequest(server, client, key, form, insecure)
     const tokens = await oauth.processClientCredentialsResponse(server, client, response)
     expect(readClaims(tokens.access_token)).toEqual(expected())
-  })
-
-  it('express-oauth2-jwt-bearer finds the keys by `issuerBaseURL`, with `resources` only', async () => {
-    const { url, tokenFor } = await startIssuer({ clock: systemClock, challengeExpirationTimeInSeconds: 86_400 })
-    const guard = guardByIssuer({ issuerBaseURL: url, audience: ORDERS, tokenSigningAlg: 'ES256', strict: true })
-    const app = express().get('/', guard, (_req, res) => void res.json('yours'))
-    const send = async (resource: string) =>
-      request(app)
-        .get('/')
-        .set('Authorization', `Bearer ${await tokenFor(resource)}`)
-    expect((await send(ORDERS)).status).toBe(200)
-    expect((await send('https://files.example')).status).toBe(401)
   })
 })
 
@@ -180,5 +164,15 @@ describe('a machine with a did:jwk', () => {
     await expectClientError(other.replace('notes', 'Mine', { ifMatch: etag }), { code: 'CONFLICT' })
     expect((await other.get('notes', machine.did)).contents).toEqual(['Built'])
     expect((await other.keys()).length).toBe(0)
+  })
+
+  it('sends a file by the relay and opens it', async () => {
+    const issuer = await startService()
+    const relay = await startTestRelay({ TRUSTED_ISSUER: issuer.url })
+    afterTest(relay.end)
+    relay.clock.seconds = systemClock.nowSeconds()
+    const auth = new MachineClient({ url: issuer.url, ...machine })
+    const client = new RelayClient({ auth, resource: RELAY, url: await startServer(relay.listener) })
+    expect(await client.open(await client.send('The old oak'))).toBe('The old oak')
   })
 })

@@ -9,8 +9,18 @@ import { answerChecks } from './answer-checks.js'
 import { acceptsDeviceProofs, deviceChecks } from './device-checks.js'
 import { endedChecks, hasEndedSessions } from './ended-checks.js'
 import { loginChecks } from './login-checks.js'
+import { acceptsMachines, machineChecks } from './machine-checks.js'
 import { pageChecks } from './page-checks.js'
-import { assertThat, deviceRules, endedRules, NotApplicable, pageRules, rules, siweRules } from './rules.js'
+import {
+  assertThat,
+  deviceRules,
+  endedRules,
+  machineRules,
+  NotApplicable,
+  pageRules,
+  rules,
+  siweRules
+} from './rules.js'
 import type { Check, CheckResult, PageRuleId, RuleId } from './rules.js'
 import { sessionChecks } from './session-checks.js'
 import { siweChecks } from './siwe-checks.js'
@@ -21,6 +31,7 @@ const checks: Readonly<Record<RuleId, Check>> = {
   ...answerChecks,
   ...endedChecks,
   ...deviceChecks,
+  ...machineChecks,
   ...siweChecks
 }
 
@@ -72,7 +83,8 @@ export async function checkConformance(options: CheckOptions, isSiwe = false): P
   const hasSiwe = isSiwe || (await service.requestSiweNonce()) !== undefined
   const optionalRules = {
     ...(hasEndedSessions(service) && endedRules),
-    ...(acceptsDeviceProofs(service) && deviceRules)
+    ...(acceptsDeviceProofs(service) && deviceRules),
+    ...(acceptsMachines(service) && machineRules)
   }
   const flowRules = isSiwe ? {} : { ...rules, ...optionalRules }
   const applicableRules = { ...flowRules, ...(hasSiwe && siweRules) }

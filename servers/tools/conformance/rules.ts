@@ -91,6 +91,16 @@ export const deviceRules = {
   'device-nonce': 'a device proof without a nonce gets 401 with a new nonce, and consumes no challenge'
 }
 
+/** Rules of the login of machines (RFC 7523). They are checked if the discovery document names a token endpoint. */
+export const machineRules = {
+  'machine-login': 'a machine gets a token for a resource: with its DID, for at most 300 s, without a session',
+  'machine-single-use': `of ${RACERS} simultaneous copies of an assertion, exactly one gets a token, and a later copy none`,
+  'machine-wrong-signature': 'an assertion of another key or algorithm, or without signature, is invalid_client',
+  'machine-wrong-claims': 'an assertion for another audience or DID, without jti, or not in force is invalid_client',
+  'machine-wrong-request': 'an unknown resource or grant and a doubled parameter are refused, and use no assertion up',
+  'machine-metadata': 'the metadata of RFC 8414 names the same URLs as the discovery document'
+}
+
 /** Rules about the pages of an origin. Each of them is checked for each `--origin`, and by `doctor`. */
 export const pageRules = {
   'page-cors': 'the browser lets the page send all headers of this protocol, and read responses with their headers',
@@ -118,7 +128,12 @@ export const siweRules = {
   'siwe-cookies': 'EIP-4361: cookies are HttpOnly and SameSite=Lax or Strict, and over https also Secure'
 }
 
-export type RuleId = keyof typeof rules | keyof typeof endedRules | keyof typeof deviceRules | keyof typeof siweRules
+export type RuleId =
+  | keyof typeof rules
+  | keyof typeof endedRules
+  | keyof typeof deviceRules
+  | keyof typeof machineRules
+  | keyof typeof siweRules
 export type PageRuleId = keyof typeof pageRules
 
 /** Checks a service for one rule. @throws Violation */

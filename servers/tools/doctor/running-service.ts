@@ -3,6 +3,7 @@ import { isLoopbackHost, isObject, parseHttpUrl, readField } from 'express-did-a
 import { readValidEnv, type Env } from '../../config/read-env.js'
 import { describeReason } from '../../config/startup-error.js'
 import { answerChecks } from '../conformance/answer-checks.js'
+import { acceptsMachines } from '../conformance/machine-checks.js'
 import { pageChecks } from '../conformance/page-checks.js'
 import { Violation, type PageRuleId } from '../conformance/rules.js'
 import { describe, readRealm, ServiceUnderTest, type Exchange } from '../service-under-test.js'
@@ -60,6 +61,7 @@ export async function checkService(
     async () => checkProxy(first, url, trustProxy),
     () => findViolations(answerChecks.clock(service), (problem) => change('clock', problem, CLOCK_REMEDY)),
     () => hasNonces(service),
+    () => checkMetadata(service),
     () => checkReadiness(service),
     async () => [await checkIpfsPort(url.hostname)],
     ...checkPages
@@ -137,6 +139,18 @@ async function checkReadiness(service: ServiceUnderTest): Promise<Findings> {
   const problem = `/ready answers 503: ${String(state)}`
   const remedy = 'wait until the server has started, or restart it'
   return [...findings, isUnexplained && change('not-ready', problem, remedy)]
+}
+
+/** Checks that OAuth clients find the token endpoint. They look below the root of the host. @see RFC 8414, section 3.1 */
+async function checkMetadata(service: ServiceUnderTest): Promise<Findings> {
+  const { url } = service.options
+  if (!acceptsMachines(service)) return []
+  const path = `/.well-known/oauth-authorization-server${url.pathname.replace(/\/$/, '')}`
+  const root = new ServiceUnderTest({ ...service.options, url: new URL(url.origin) })
+  const { json } = await root.send('GET', path)
+  const problem = `OAuth clients find no metadata at ${url.origin}${path}`
+  const remedy = `pass the path ${path} of the host on to the service`
+  return [json.issuer === undefined && note('oauth-metadata', problem, remedy)]
 }
 
 async function hasNonces(service: ServiceUnderTest): Promise<Findings> {

@@ -1,3 +1,4 @@
+import { canonicalDid } from '../../protocol/canonical-did.js'
 import * as codes from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields, parseJson } from '../wire/json.js'
@@ -77,13 +78,13 @@ export async function createKeyring({
 }): Promise<{ readonly key: Uint8Array; readonly recoveryCode: string }> {
   const { contents } = await vault.get(KEYRING_KEY)
   if (contents.length > 0) throw new DidAuthClientError(codes.KEYRING_EXISTS)
-  const [did, key, recoveryUnlocker] = [vault.did.toLowerCase(), randomBytes(KEY_BYTES), recovery()]
+  const [did, key, recoveryUnlocker] = [canonicalDid(vault.did), randomBytes(KEY_BYTES), recovery()]
   const slots: KeyringSlot[] = []
   for (const unlocker of [recoveryUnlocker, ...unlockers])
     slots.push(await createSlot(key, did, unlocker, unlocker.type))
   const content = await formatKeyring(key, did, slots)
   // Another user may have logged in during the prompt.
-  if (vault.did.toLowerCase() !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
+  if (canonicalDid(vault.did) !== did) throw new DidAuthClientError(codes.NOT_SIGNED_IN)
   await vault.replace(KEYRING_KEY, content, { ifNoneMatch: '*' }).catch(async (cause: unknown) => {
     // If only the response was lost, the keyring is stored, and the caller must get its recovery code.
     const { contents } = await vault.get(KEYRING_KEY).catch(() => ({ contents: [] }))
@@ -110,7 +111,7 @@ export async function openKeyring({
   readonly unlock: Unlocker
   readonly did?: string
 }): Promise<Keyring> {
-  const did = owner.toLowerCase()
+  const did = canonicalDid(owner)
   const read = async (findRoot: Parameters<typeof parseKeyring>[2]) => {
     const { contents, etag } = await vault.get(KEYRING_KEY, owner)
     return { etag, ...(await parseKeyring(contents, did, findRoot)) }

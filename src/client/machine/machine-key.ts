@@ -1,6 +1,5 @@
 import type { DeviceKeyPair } from '../wire/browser.js'
 import { parseFields } from '../wire/json.js'
-import { loadCode } from '../wire/request.js'
 import { concatBytes, decodeBase64url, encodeHex, type Bytes } from '../wire/seal.js'
 
 /** A private key as JWK: P-256, Ed25519 or secp256k1 (RFC 7518, section 6.2; RFC 8037; RFC 8812). */
@@ -30,7 +29,6 @@ export interface MachineSigner {
   readonly sign: SignBytes
 }
 
-const HEX_KEY = /^(?:0x)?([0-9a-f]{64})$/i
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const ED25519 = { name: 'Ed25519' }
 const P256_MULTICODEC = [0x80, 0x24]
@@ -48,8 +46,9 @@ const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 export async function createMachineKey(): Promise<{ did: string; privateKey: MachineJwk }> {
   const pair = await crypto.subtle.generateKey(P256, true, ['sign', 'verify'])
   const { kty, crv, x, y, d } = (await crypto.subtle.exportKey('jwk', pair.privateKey)) as MachineJwk
-  const sign = 2 + ((decodeBase64url(y ?? '').at(-1) ?? 0) % 2)
-  const point = concatBytes([P256_MULTICODEC, [sign], decodeBase64url(x ?? '')])
+  // A compressed point starts with 2 or 3, as y is even or odd.
+  const parity = (decodeBase64url(y ?? '').at(-1) ?? 0) % 2
+  const point = concatBytes([P256_MULTICODEC, [2 + parity], decodeBase64url(x ?? '')])
   return { did: `did:key:z${encodeBase58(point)}`, privateKey: { kty, crv, x, y, d } }
 }
 
@@ -61,28 +60,35 @@ function encodeBase58(bytes: Bytes): string {
   return text
 }
 
-/** Loads a key. @throws TypeError for a key of another kind; DOMException for a JWK that is no key */
+/** Loads a key. @throws TypeError for a key of another kind */
 export async function loadSigner(key: MachineKey): Promise<MachineSigner> {
   if (key.sign) return { alg: key.alg, sign: key.sign }
-  const { privateKey } = key
-  if (typeof privateKey === 'string') return createHexSigner(HEX_KEY.exec(privateKey)?.[1])
-  // One of the two has each member: `algorithm` is a WebCrypto key's.
-  const { algorithm, kty, crv, x, y, d } = parseFields(privateKey)
+  try {
+    return await importKey(key.privateKey)
+  } catch (cause) {
+    throw new TypeError('privateKey: expected a private key of P-256, Ed25519 or secp256k1', { cause })
+  }
+}
+
+async function importKey(key: MachineJwk | MachineCryptoKey | string): Promise<MachineSigner> {
+  // A key of WebCrypto has `algorithm`, and a JWK the other members.
+  const { algorithm, kty, crv, x, y, d } = parseFields(key)
   const { name = crv, namedCurve = name } = parseFields(algorithm)
-  if (namedCurve === 'secp256k1') return createHexSigner(encodeHex(decodeBase64url(typeof d === 'string' ? d : '')))
+  if (typeof key === 'string') return createHexSigner(key.replace(/^0x/, ''))
+  if (namedCurve === 'secp256k1') return createHexSigner(encodeHex(decodeBase64url(String(d))))
+  if (namedCurve !== 'P-256' && namedCurve !== 'Ed25519') throw new Error('another kind of key')
   const [alg, rule] = namedCurve === 'P-256' ? (['ES256', P256] as const) : (['EdDSA', ED25519] as const)
-  if (!['P-256', 'Ed25519'].includes(String(namedCurve))) throw TypeError('privateKey: not P-256, Ed25519 or secp256k1')
   const cryptoKey = algorithm
-    ? (privateKey as MachineCryptoKey)
+    ? (key as MachineCryptoKey)
     : await crypto.subtle.importKey('jwk', { kty, crv, x, y, d } as object, rule, false, ['sign'])
   return { alg, sign: async (input) => new Uint8Array(await crypto.subtle.sign(rule, cryptoKey, input)) }
 }
 
-/** Creates a signer by a key of secp256k1. */
-function createHexSigner(hex = ''): MachineSigner {
-  if (!HEX_KEY.test(hex)) throw TypeError('privateKey: expected 64 hexadecimal digits')
+/** Creates a signer by a key of secp256k1. @throws Error for other text */
+async function createHexSigner(hex: string): Promise<MachineSigner> {
+  const { secp256k1 } = await import('@noble/curves/secp256k1.js')
+  if (!secp256k1.utils.isValidSecretKey(hex)) throw new Error('not a key of secp256k1')
   const sign: SignBytes = async (input) => {
-    const { secp256k1 } = await loadCode(() => import('@noble/curves/secp256k1.js'))
     const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', input))
     return secp256k1.sign(hash, hex, { lowS: true }).toBytes('compact')
   }

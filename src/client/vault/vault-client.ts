@@ -1,3 +1,4 @@
+import { canonicalDid } from '../../protocol/canonical-did.js'
 import * as codes from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { isText, parseFields } from '../wire/json.js'
@@ -252,7 +253,7 @@ export class VaultClient {
   async restore({ did, raw, entries }: VaultBackup, options?: ReadOptions): Promise<number> {
     if (!raw) throw new TypeError('backup: expected one of backup({ raw: true })')
     // Ciphertext can be decrypted only under the DID that encrypted it.
-    if (did.toLowerCase() !== this.did.toLowerCase()) throw new DidAuthClientError(codes.KEY)
+    if (canonicalDid(did) !== canonicalDid(this.did)) throw new DidAuthClientError(codes.KEY)
     const present = new Map((await this.keys(options)).map(({ key, entries }) => [key, entries.map(({ id }) => id)]))
     const missing = entries.filter(({ key, id }) => !present.get(key)?.includes(id))
     // The keyring is written first, so that a conflict with another keyring prevents all writes.
@@ -326,7 +327,7 @@ function joinPath(...segments: readonly (string | undefined)[]): string {
 }
 
 /** Creates the context that binds a ciphertext to its user and key, so that it cannot be moved. */
-const createContext = (did: string, key: string): string => [did.toLowerCase(), key, VERSION].join('\n')
+const createContext = (did: string, key: string): string => [canonicalDid(did), key, VERSION].join('\n')
 
 /** Reads the ETag of a list from a response. */
 function readEtag({ response }: Answer): string {

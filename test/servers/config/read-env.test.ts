@@ -39,6 +39,7 @@ describe('readEnv', () => {
       METRICS_HOST: '127.0.0.1',
       PAGE: true,
       RESOURCES: [],
+      MACHINE_LOGIN: false,
       DATABASE_POOL_SIZE: 10,
       DATABASE_PREPARE: true,
       DATABASE_MIGRATE: true,
@@ -97,6 +98,7 @@ describe('readEnv', () => {
       `${'ab'.repeat(32)}\n${'AB'.repeat(32)}\r\n${'cd'.repeat(32)}`,
       ['ab'.repeat(32), 'cd'.repeat(32)]
     ],
+    ['MACHINE_DIDS', 'did:key:zDn,did:jwk:ey', ['did:key:zDn', 'did:jwk:ey']],
     ['RESOURCES', 'https://a.example, http://localhost:3002', ['https://a.example', 'http://localhost:3002']],
     ['RESOURCE_KEY', `${'ab'.repeat(32)}, ${'cd'.repeat(32)}`, ['ab'.repeat(32), 'cd'.repeat(32)]],
     ['ENDED_SESSIONS', 'false', false],
@@ -151,6 +153,7 @@ describe('readEnv', () => {
     ['NETWORK_NAME', 'mainnet', '"mainnet"; give ethereum for the main network of Ethereum'],
     ['NETWORKS', 'rsk,Mainnet', '"rsk,Mainnet"; give ethereum for the main network of Ethereum'],
     ['RESOURCE_KEY', 'ab'.repeat(31), '(not shown); give private keys of P-256, 64 hex digits each'],
+    ['MACHINE_DIDS', 'did:key:z6Mk, z6Mk', '"did:key:z6Mk, z6Mk"; give DIDs separated by commas'],
     ['ENDED_SESSIONS_WHEN_STALE', 'ignore', '"ignore"; give accept or refuse'],
     ['TRUSTED_ISSUER', 'auth.example', '"auth.example"; give the SERVICE_URL of an auth server, https or on'],
     ...['0.0.0.0/0', '::/0', 'yes', '-1', '10.0.0.0/33', '10.0.0.0/8/8', '::1/129', 'proxy.example', '10.0.0'].map(

@@ -4,10 +4,12 @@ import express, { type ErrorRequestHandler, type Express, type Request, type Res
 import { sha256, Signature, SigningKey, toUtf8Bytes, verifyMessage } from 'ethers'
 import { serviceWallet, TestClock } from '../fixtures/fixtures.js'
 import { sendToyNonce, verifyToyProof, type DeviceFault } from './toy-device-proofs.js'
+import { addToyMachineLogin, type MachineFault } from './toy-machine-login.js'
 
 /** Faults that the server can have. */
 export type Fault =
   | DeviceFault
+  | MachineFault
   | 'one challenge for all'
   | 'challenge that may be stored'
   | 'challenge good twice'
@@ -274,11 +276,12 @@ export function startToyAuthServer(fault?: Fault): { app: Express; clock: TestCl
   }
   app.post('/refresh-token', refresh).post('/logout', logOut)
   app.get('/.well-known/ended-sessions', answerEnded)
+  const serviceUrl = `https://${toyDomain}`
+  const machineLogin = addToyMachineLogin(app, serviceUrl, clock, fault)
   app.get('/.well-known/did-auth.json', (_req, res) => {
-    const serviceUrl = `https://${toyDomain}`
     const ended_sessions_uri = `${serviceUrl}/.well-known/ended-sessions`
     const dpop_signing_alg_values_supported = ['ES256']
-    const uris = { ended_sessions_uri, dpop_signing_alg_values_supported }
+    const uris = { ended_sessions_uri, dpop_signing_alg_values_supported, ...machineLogin }
     res.json({ version: 1, serviceUrl, serviceDid: serviceWallet.did, ...uris })
   })
   app.get('/me', (req, res) => {

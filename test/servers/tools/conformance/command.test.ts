@@ -4,6 +4,7 @@ import { runConformance } from '../../../../servers/tools/conformance/command.js
 import { runCommand } from '../../../support/servers/command-line.js'
 import { checkService, listIds } from '../../../support/servers/conformance.js'
 import { closeServices, serving } from '../../../support/servers/server-client.js'
+import { machineConfig } from '../../../support/fixtures/machines.js'
 import { sendForever } from '../../../support/faults/ipfs-faults.js'
 import { testApp, testAuthServer } from '../../../support/servers/test-app.js'
 import { startToyAuthServer } from '../../../support/faults/toy-auth-server.js'
@@ -54,6 +55,21 @@ describe('the command conformance', () => {
       checks.flatMap(({ id, outcome }) => (id.startsWith('device-') ? [outcome] : []))
     )
     expect(outcomes).toEqual([Array(5).fill('passed'), Array(5).fill('passed'), []])
+  })
+
+  it('finds no fault in machine login of the library, and checks it only where new machines may log in', async () => {
+    const config = { ...machineConfig, maxRequestsPerTimeSlot: 1_000 }
+    const authenticationBusinessLogic = (_did: string, { machine }: { machine?: true }) => machine !== true
+    const services = [
+      await testApp(config, { prefix: '/api' }),
+      await testApp({ ...config, authenticationBusinessLogic }, { prefix: '/api' })
+    ]
+    const outcomes: string[][] = []
+    for (const { app, clock } of services) {
+      const { checks } = await checkService(app, { clock, path: '/api', protectedPath: '/me' })
+      outcomes.push(checks.flatMap(({ id, outcome }) => (id.startsWith('machine-') ? [outcome] : [])))
+    }
+    expect(outcomes).toEqual([Array(6).fill('passed'), [...Array<string>(5).fill('skipped'), 'passed']])
   })
 
   it('tells why it cannot check a service that requires device proofs', async () => {

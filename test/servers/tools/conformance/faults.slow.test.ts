@@ -57,6 +57,14 @@ describe('the command conformance', () => {
     ['proof for any path', 'device-invalid-proof'],
     ['proof for any method', 'device-invalid-proof'],
     ['proof without nonce', 'device-nonce'],
+    ['assertion good twice', 'machine-single-use'],
+    ['assertion of any key', 'machine-wrong-signature'],
+    ['assertion for any audience', 'machine-wrong-claims'],
+    ['assertion without end', 'machine-wrong-claims'],
+    ['token of a machine with a session', 'machine-login'],
+    ['token of a machine for a day', 'machine-login'],
+    ['token for any resource', 'machine-wrong-request'],
+    ['metadata of another issuer', 'machine-metadata'],
     ['new nonce never sent', 'device-bound-login device-refresh device-copied-token device-invalid-proof device-nonce']
   ])('detects "%s" with the expected check', async (fault, expected) => {
     const { app, clock } = startToyAuthServer(fault)

@@ -95,6 +95,8 @@ describe('the command doctor', () => {
       { SERVICE_URL: 'https://auth.example.com', TRUST_PROXY: '1', PAGE: 'true' },
       ['note demo-page']
     ],
+    ['machines of any DID', { MACHINE_LOGIN: 'true' }, ['note machine-dids']],
+    ['machines of one DID', { MACHINE_LOGIN: 'true', MACHINE_DIDS: 'did:key:zDn' }, []],
     ['the demo page on this machine', { SERVICE_URL: 'http://localhost:3000', PAGE: 'true' }, []],
     [
       'an invalid variable together with other faults',

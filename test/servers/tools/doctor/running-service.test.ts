@@ -8,6 +8,7 @@ import { runDoctor, type DoctorOptions } from '../../../../servers/tools/doctor/
 import type { Finding } from '../../../../servers/tools/doctor/finding.js'
 import { runCommand } from '../../../support/servers/command-line.js'
 import { closeServices, serving } from '../../../support/servers/server-client.js'
+import { machineConfig } from '../../../support/fixtures/machines.js'
 import { sendForever } from '../../../support/faults/ipfs-faults.js'
 import { deadRpcUrl } from '../../../support/faults/rpc-node.js'
 import { breakableStore, testApp, testAuthServer } from '../../../support/servers/test-app.js'
@@ -45,6 +46,15 @@ async function diagnose(args: string[], createEnv: Record<string, string> = {}, 
 describe('the command doctor <url>', () => {
   it('finds nothing wrong with a valid service, and exits with 0', async () => {
     expect(await diagnose([await startService()])).toEqual({ code: 0, findings: [], ids: [] })
+  })
+
+  it('notes that OAuth clients cannot find the token endpoint of a service below a path', async () => {
+    const { app } = await testApp({ ...machineConfig, clock }, { prefix: '/api' })
+    const { findings } = await diagnose([`${await serving(app)}/api`])
+    const [finding] = findings.filter(({ id }) => id === 'oauth-metadata')
+    const change = 'pass the path /.well-known/oauth-authorization-server/api of the host on to the service'
+    expect(finding).toMatchObject({ level: 'note', change })
+    expect((await diagnose([await startService(machineConfig)])).ids).toEqual([])
   })
 
   it('reports that no server responds at the URL', async () => {
