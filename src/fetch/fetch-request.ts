@@ -99,8 +99,8 @@ async function receiveBytes(reader: BodyReader, maxBytes: number): Promise<Uint8
 }
 
 /**
- * Returns the refusal of a body that is too large. Its rest is read and dropped: closing the connection while the client
- * sends could lose the answer. A cancelled body of Node 20, or of h3 1, ends the process with the next chunk.
+ * Returns the refusal of a body that is too large. Its rest is read and dropped: closing the connection while the
+ * client sends could lose the answer. A cancelled body of Node 20, or of h3 1, ends the process with the next chunk.
  */
 function refuseRest(reader: BodyReader): DidAuthError {
   const drop = async (): Promise<void> => {
