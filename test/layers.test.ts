@@ -11,7 +11,7 @@ import {
 const OWN_NAME = /^express-did-auth(-client)?(\/|$)/
 const ANY = /^/
 
-const ADAPTERS = ['pure-adapters', 'limiter', 'read-bounded', 'adapters']
+const ADAPTERS = ['pure-adapters', 'limiter', 'adapters']
 
 /** Clock, lazy values, caches and client sites: used by every layer except errors and protocol. */
 const HELPERS = 'helpers'
@@ -60,21 +60,19 @@ const LAYERS: readonly Layer[] = [
   },
   // The deadline and the client of a request, which setup passes on, also to the store.
   { name: 'request', files: /^src\/current-client\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
-  // Reads untrusted bodies.
-  { name: 'read-bounded', files: /^src\/adapters\/read-bounded\.ts$/, uses: [], packages: /^node:buffer$/ },
-  // Request and Response of the Fetch API. Knows no framework, and no module of Node.
+  // Request and Response of the Fetch API. Knows no framework.
   {
     name: 'fetch',
     files: /^src\/fetch\/(?!index)/,
-    uses: ['errors', 'protocol', 'ports', 'cookies', 'http', 'read-bounded', HELPERS],
-    packages: /^$/
+    uses: ['errors', 'protocol', 'ports', 'cookies', 'http', HELPERS],
+    packages: /^node:buffer$/
   },
   // Fair shares for client networks, also in stores.
   { name: 'limiter', files: /^src\/adapters\/concurrency-limiter\.ts$/, uses: ['errors'], packages: /^node:events$/ },
   {
     name: 'adapters',
     files: /^src\/adapters\//,
-    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'limiter', 'read-bounded', 'request', HELPERS]
+    uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'limiter', 'request', HELPERS]
   },
   {
     name: 'compose',

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { FetchRequest, parseTarget, toResponse } from '../../src/fetch/fetch-request.js'
 import { refusal } from '../support/fixtures/refusal.js'
+import { until } from '../support/fixtures/until.js'
 
 const url = 'https://service.example/auth'
 const create = (request: Request, clientAddress?: unknown): FetchRequest =>
@@ -30,16 +31,19 @@ describe('the body of a Request', () => {
     expect(await request.receiveBody(3000)).toHaveLength(3000)
   })
 
-  it('is refused beyond that without a Content-Length, and its rest is cancelled', async () => {
-    const { request, seen } = createStreamed(1_000_000)
+  // Cause: a cancelled body of Node 20 ended the process with the next chunk of the client.
+  it('is refused beyond that without a Content-Length, and its rest is dropped, not cancelled', async () => {
+    const { request, seen } = createStreamed(100)
     await expect(request.receiveBody(2999)).rejects.toEqual(refusal('ERR_TOO_LARGE'))
-    expect(seen).toEqual({ pulled: 3, isCancelled: true })
+    await until(() => seen.pulled > 100)
+    expect(seen.isCancelled).toBe(false)
   })
 
-  it('is refused by its Content-Length before it is read', async () => {
+  it('is refused by its Content-Length, and dropped', async () => {
     const { request, seen } = createStreamed(3, { 'Content-Length': '3000' })
     await expect(request.receiveBody(2999)).rejects.toEqual(refusal('ERR_TOO_LARGE'))
-    expect(seen).toEqual({ pulled: 0, isCancelled: true })
+    await until(() => seen.pulled > 3)
+    expect(seen.isCancelled).toBe(false)
   })
 
   it('is bounded by what arrives, not by a smaller Content-Length', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import type { RequestListener, ServerResponse } from 'node:http'
 import { systemClock } from '../../src/time.js'
-import { startGuardWorker, startWorker } from '../support/engines/workerd.js'
+import { startGuardWorker, startWorkerOfSource } from '../support/engines/workerd.js'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { startServer } from '../support/fixtures/client-error.js'
 import { serviceWallet } from '../support/fixtures/fixtures.js'
@@ -26,7 +26,7 @@ export default {
 describe('express-did-auth-client/machine in the Workers runtime', () =>
   it('gets a token, which resourceTokenVerifier accepts there', async () => {
     const { url } = await startIssuer({ machineLogin: true, clock: systemClock })
-    const worker = await startWorker(MACHINE, { url, audience: ORDERS })
+    const worker = await startWorkerOfSource(MACHINE, { url, audience: ORDERS })
     afterTest(() => worker.stop())
     expect(await (await fetch(worker.url)).json()).toEqual({ isSame: true })
   }))

@@ -60,10 +60,7 @@ function toRequest(req: ExpressRequest, res: ExpressResponse): Request {
   return request
 }
 
-/**
- * Streams a body, which stays unread until somebody reads the stream. If its reader cancels it, the rest is dropped, so
- * that the connection stays usable.
- */
+/** Streams a body, which stays unread until somebody reads the stream. */
 function toStream(req: ExpressRequest): ReadableStream<Uint8Array> {
   const listen = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
     req.on('data', (chunk: Uint8Array) => {
@@ -79,10 +76,6 @@ function toStream(req: ExpressRequest): ReadableStream<Uint8Array> {
       pull(controller) {
         if (!isListening) listen(controller)
         isListening = true
-        req.resume()
-      },
-      cancel() {
-        for (const event of ['data', 'end', 'close']) req.removeAllListeners(event)
         req.resume()
       }
     },
