@@ -39,10 +39,10 @@ export class Connection {
     return this.write('POST', path, JSON.stringify(body), headers)
   }
 
-  /** Sends a request; if `json` is empty, its body is empty. @param headers - header lines that each end with CRLF */
-  write(method: string, path: string, json: string, headers = ''): Promise<Answer> {
-    const bodyHeaders = `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(json)}`
-    return this.#send(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${bodyHeaders}\r\n${headers}\r\n${json}`)
+  /** Sends a request; if `text` is empty, its body is empty. @param headers - header lines that each end with CRLF */
+  write(method: string, path: string, text: string, headers = '', type = 'application/json'): Promise<Answer> {
+    const bodyHeaders = `Content-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(text)}`
+    return this.#send(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${bodyHeaders}\r\n${headers}\r\n${text}`)
   }
 
   close(): void {

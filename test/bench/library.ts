@@ -1,5 +1,5 @@
 /**
- * P1 to P4, P10, P13 and P14: the library on Express compared with bare Express, and with siwe and express-session. The
+ * P1 to P4, P10, P13, P14 and P18: the library on Express compared with bare Express, and with siwe and express-session. The
  * cost of a request is CPU time of the server process, so that the load generator and other processes have little
  * influence. P1 compares two routes of one application. The other figures compare two applications.
  */
@@ -18,7 +18,7 @@ import {
   type Tokens
 } from './http-client.js'
 import { measureStepCost, startLoad, startServer, type BenchServer, type Step } from './servers.js'
-import { createFreshWallets, mintTokens, RESOURCE, type BenchWallet } from './wallets.js'
+import { createFreshWallets, createMachineForms, mintTokens, RESOURCE, type BenchWallet } from './wallets.js'
 
 const CLIENTS = 16
 const unit = 'µs CPU'
@@ -106,6 +106,25 @@ async function measureLibrary(label: string, ours: BenchServer, bare: BenchServe
         })
     }
   )
+  for (const [machines, what] of [
+    [CLIENTS, 'known machines'],
+    [2_000, 'new machines']
+  ] as const) {
+    await measure(
+      `P18 machine token over challenge + login, ${what}, ${label}`,
+      { goal: '>= 0.80', unit },
+      {
+        login: () => logins(ours, 2_000),
+        token: () => {
+          const forms = createMachineForms(2_000, machines)
+          const type = 'application/x-www-form-urlencoded'
+          return measureStepCost(ours, 2_000, async (connection, index) => {
+            assertStatus(await connection.write('POST', '/token', forms[index]!, '', type))
+          })
+        }
+      }
+    )
+  }
   for (const [[, path], what, goal] of [
     [BARE, label, '>= 0.65'],
     [DRAINED, 'over a route that does not read its body', 'none']

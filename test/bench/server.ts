@@ -43,10 +43,10 @@ async function verifyLocally(endedSessions: EndedSessionsOptions | undefined): P
 
 const applications: Record<string, () => Promise<unknown>> = {
   bare: async () => undefined,
-  'did-auth': () => guard({ maxRequestsPerTimeSlot: Infinity, siwe: true }),
+  'did-auth': () => guard({ maxRequestsPerTimeSlot: Infinity, siwe: true, machineLogin: true }),
   'did-auth-sqlite': async () => {
     const { sqliteStore } = await import('express-did-auth/stores/sqlite')
-    await guard({ maxRequestsPerTimeSlot: Infinity, siwe: true, store: sqliteStore(args[0]!) })
+    await guard({ maxRequestsPerTimeSlot: Infinity, siwe: true, machineLogin: true, store: sqliteStore(args[0]!) })
   },
   // Instance on PostgreSQL. The arguments are the URL of the database and the size of the pool.
   instance: async () => {

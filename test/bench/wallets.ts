@@ -1,4 +1,4 @@
-import { createHash, generateKeyPairSync, randomBytes } from 'node:crypto'
+import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import type { ResourceKey } from 'express-did-auth'
 import sha3 from 'js-sha3'
 import secp256k1 from 'secp256k1'
@@ -56,5 +56,27 @@ export function mintTokens(count: number): string[] {
     const input = `${header}.${Buffer.from(JSON.stringify(payload)).toString('base64url')}`
     const { signature } = secp256k1.ecdsaSign(createHash('sha256').update(input).digest(), privateKey)
     return `${input}.${Buffer.from(signature).toString('base64url')}`
+  })
+}
+
+/** Creates the forms of requests for tokens: of this many machines with a did:jwk, each form with a new assertion. */
+export function createMachineForms(count: number, machineCount: number): string[] {
+  const encode = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const machines = Array.from({ length: machineCount }, () => {
+    const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+    return { privateKey, did: `did:jwk:${encode(publicKey.export({ format: 'jwk' }))}` }
+  })
+  const exp = Math.floor(Date.now() / 1000) + 300
+  return Array.from({ length: count }, (_, index) => {
+    const { privateKey, did } = machines[index % machineCount]!
+    const jti = randomBytes(16).toString('base64url')
+    const input = `${encode({ alg: 'ES256' })}.${encode({ iss: did, sub: did, aud: SERVICE_URL, jti, exp })}`
+    const signature = sign('sha256', Buffer.from(input), { key: privateKey, dsaEncoding: 'ieee-p1363' })
+    return new URLSearchParams({
+      grant_type: 'client_credentials',
+      resource: RESOURCE,
+      client_assertion_type: 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer',
+      client_assertion: `${input}.${signature.toString('base64url')}`
+    }).toString()
   })
 }

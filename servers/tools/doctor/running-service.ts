@@ -141,7 +141,7 @@ async function checkReadiness(service: ServiceUnderTest): Promise<Findings> {
   return [...findings, isUnexplained && change('not-ready', problem, remedy)]
 }
 
-/** Checks that OAuth clients find the token endpoint. They look below the root of the host. @see RFC 8414, section 3.1 */
+/** Checks that OAuth clients find the token endpoint. They look at the root of the host (RFC 8414, section 3.1). */
 async function checkMetadata(service: ServiceUnderTest): Promise<Findings> {
   const { url } = service.options
   if (!acceptsMachines(service)) return []
