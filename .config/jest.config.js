@@ -59,6 +59,8 @@ const moduleNameMapper = {
   '^@modelcontextprotocol/sdk/(.*)$': '<rootDir>/test/slow/node_modules/@modelcontextprotocol/sdk/dist/esm/$1',
   '^oidc-provider$': '<rootDir>/test/slow/node_modules/oidc-provider/lib/index.js',
   '^hono$': '<rootDir>/test/slow/node_modules/hono/dist/index.js',
+  '^@hono/node-server$': '<rootDir>/test/slow/node_modules/@hono/node-server/dist/index.mjs',
+  '^@hono/node-server/conninfo$': '<rootDir>/test/slow/node_modules/@hono/node-server/dist/conninfo.mjs',
   // Under NodeNext, sources import x.ts as `./x.js`. Packages in node_modules have real .js files, which come first.
   '^(\\.{1,2}/.*)\\.js$': ['$1.js', '$1.ts']
 }

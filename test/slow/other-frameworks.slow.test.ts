@@ -1,9 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
-import { connect } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
+import { connect, type AddressInfo } from 'node:net'
+import { DidAuthClient } from 'express-did-auth-client'
+import { wallet as testWallet } from 'express-did-auth/testing'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { createLoginText, createNumberedWallet } from '../support/fixtures/fixtures.js'
 import { createAccount, createSiweText } from '../support/fixtures/siwe.js'
 import { scaled } from '../support/fixtures/time-factor.js'
+import { until } from '../support/fixtures/until.js'
+import { runExample } from '../support/servers/run-script.js'
 import { installedFrameworks, writeFrameworks } from '../support/engines/other-frameworks.js'
 
 const wallet = createNumberedWallet(1)
@@ -102,3 +106,22 @@ describe('the mounts of src/fetch/README.md', () => {
     expect((await post('/refresh-token', undefined, { Cookie })).status).toBe(401)
   })
 })
+
+describe('examples/hono.mjs', () =>
+  it('logs users of the client in, and keeps strangers out', async () => {
+    jest.spyOn(console, 'warn').mockImplementation(() => undefined)
+    const path = '../../examples/hono.mjs'
+    const example = await runExample(() => import(path))
+    afterTest(example.stop)
+    await until(() => example.server.listening)
+    const url = `http://127.0.0.1:${(example.server.address() as AddressInfo).port}`
+    const client = new DidAuthClient({ url, wallet: testWallet('alice'), domain: 'localhost:3000' })
+    expect((await client.fetch('/profile')).status).toBe(401)
+    const { did } = await client.logIn()
+    expect(await (await client.fetch('/profile')).json()).toEqual({ did })
+    const note = await client.fetch('/notes', { method: 'POST', body: '{"text":"hello"}' })
+    expect(await note.json()).toMatchObject({ note: { text: 'hello' } })
+    expect(await (await client.fetch('/sessions', { method: 'DELETE' })).json()).toEqual({ ended: 1 })
+    await client.logOut()
+    expect(client.session).toBeUndefined()
+  }))
