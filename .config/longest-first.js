@@ -5,17 +5,24 @@ import { fileURLToPath } from 'node:url'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
-/** Test files that take at least 10 s, the longest first. */
+/** Test files that take longest in `npm run test:slow` and in `npm test`, in the order of their start. */
 const LONGEST = [
-  'servers/content/content-races.slow',
+  'slow/packed/servers.slow',
+  'servers/page/page-login.browser.slow',
+  'slow/packed/library.slow',
+  'docs/recipes.slow',
+  'servers/tools/conformance/faults.slow',
+  'servers/cli.slow',
+  'servers/page/page.browser.slow',
+  'servers/content/s3-object-store.swift.slow',
   'contracts/content-store',
-  'stores/postgres-faults',
   'contracts/store',
   'servers/content/content-races',
   'servers/content/content-crashes',
   'docs/code',
   'stores/redis-outage.redis-faults',
-  'servers/tools/conformance/command'
+  'servers/tools/conformance/command',
+  'stores/postgres-faults'
 ].map((file) => join(rootDir, 'test', `${file}.test.ts`))
 
 const missing = LONGEST.filter((file) => !existsSync(file))

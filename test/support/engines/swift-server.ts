@@ -21,6 +21,8 @@ export interface SwiftServer {
 
 const LAYERS = ['object', 'container', 'account'] as const
 const ACCOUNT = { accessKeyId: 'test:tester', secretAccessKey: 'testing', region: 'us-east-1' }
+/** Maximum number of objects that one response lists. */
+export const PAGE_LENGTH = 100
 const PIPELINE = 'catch_errors gatekeeper cache listing_formats s3api tempauth copy slo'
 
 /**
@@ -88,6 +90,7 @@ function proxySections(cachePort: number): string {
   ]
     .join('\n')
     .replace('egg:swift#tempauth', 'egg:swift#tempauth\nuser_test_tester = testing .admin')
+    .replace('egg:swift#s3api', `egg:swift#s3api\nmax_bucket_listing = ${PAGE_LENGTH}`)
 }
 
 function startServer(folder: string, name: string, port: number, pipeline: string, sections: string): Running {
