@@ -1,4 +1,4 @@
-import { isDid, isEthrDid, isEthrNetwork } from '../protocol/did.js'
+import { isDid, isEthrDid } from '../protocol/did.js'
 import { findEndedSessionsProblem } from '../protocol/ended-sessions.js'
 import { readField, isObject } from '../protocol/json.js'
 import { isP256Key } from '../protocol/p256-key.js'
@@ -117,8 +117,6 @@ export function isTrustedIssuer(value: unknown): boolean {
   return isSecureUrl(readField(value, 'issuer')) && text.holds(audience) && (keys === undefined || areKeys) && isRead
 }
 
-/** Whether a value is a network of users' DIDs. Not `mainnet`: DIDs of Ethereum contain no network name. */
-export const isUserNetwork = (value: unknown): boolean => isEthrNetwork(value) && value.toLowerCase() !== 'mainnet'
 /** Creates a remedy with a hint for the value `mainnet`. */
 export const toNetworkRemedy =
   (remedy: string): Extract<Rule['remedy'], (value: unknown) => string> =>

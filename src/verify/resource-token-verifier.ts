@@ -2,7 +2,7 @@ import { pureCurve } from '../adapters/curve-pure.js'
 import { createResourceIssuer } from '../adapters/resource-issuer.js'
 import { DidAuthError } from '../errors.js'
 import type { IssuerEndedSessionsOptions, ResourceKey, WaitUntil } from '../ports.js'
-import { isEthrNetwork } from '../protocol/did.js'
+import { isUserNetwork, toNetwork } from '../protocol/did.js'
 import { findEndedSessionsProblem } from '../protocol/ended-sessions.js'
 import { isObject } from '../protocol/json.js'
 import { isP256Key } from '../protocol/p256-key.js'
@@ -29,7 +29,7 @@ export interface ResourceVerifierOptions {
   endedSessions?: boolean | IssuerEndedSessionsOptions | undefined
   /** Keys of the issuer (P-256, JWK), if it runs in the same process. Default: they are fetched from the issuer. */
   keys?: readonly ResourceKey[] | undefined
-  /** Accepted networks of users' `did:ethr`, such as `['rsk', '']`; `''` is Ethereum. Default: any. */
+  /** Accepted networks of users' `did:ethr`, such as `['rsk', '']`; `''` or `ethereum` is Ethereum. Default: any. */
   networks?: readonly string[] | undefined
   /** Clock of the verifier, for tests. Default: the clock of this machine. */
   clock?: { nowSeconds(): number } | undefined
@@ -68,7 +68,8 @@ export interface ResourceTokenVerifier {
 export function resourceTokenVerifier(options: ResourceVerifierOptions): ResourceTokenVerifier {
   const problem = findProblem(options)
   if (problem !== undefined) throw createConfigError(problem)
-  const { issuer, audience, endedSessions, keys, networks, clock = systemClock } = options
+  const { issuer, audience, endedSessions, keys, clock = systemClock } = options
+  const networks = options.networks?.map(toNetwork)
   const verifyToken = createResourceIssuer({
     ...{ issuer, audience, endedSessions, keys, networks, clock: toWholeSeconds(clock), logger: createWarningLogger() },
     loadCurve: async () => pureCurve
@@ -108,7 +109,7 @@ function findProblem(options: { readonly [Name in keyof ResourceVerifierOptions]
   if (sessionsProblem !== undefined) return `endedSessions: ${sessionsProblem}`
   if (keys !== undefined && !isFilledList(keys, (key) => isP256Key(key)))
     return 'keys: give an array of keys of P-256 as JWK'
-  if (networks !== undefined && !isFilledList(networks, isNetwork))
+  if (networks !== undefined && !isFilledList(networks, isUserNetwork))
     return 'networks: give an array of networks such as "rsk", "" for Ethereum'
   if (clock !== undefined && !(isObject(clock) && typeof clock.nowSeconds === 'function'))
     return 'clock: give an object with a method nowSeconds'
@@ -117,9 +118,4 @@ function findProblem(options: { readonly [Name in keyof ResourceVerifierOptions]
 
 function isFilledList(value: unknown, isItem: (item: unknown) => boolean): boolean {
   return Array.isArray(value) && value.length > 0 && value.every(isItem)
-}
-
-/** Whether a value is a network of DIDs. No DID contains the name `ethereum` or `mainnet`. */
-function isNetwork(value: unknown): boolean {
-  return isEthrNetwork(value) && !/^(?:ethereum|mainnet)$/i.test(value)
 }

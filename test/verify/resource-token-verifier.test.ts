@@ -132,7 +132,7 @@ describe('resourceTokenVerifier', () => {
     ['an empty list of keys', { keys: [] }],
     ['keys of another curve', { keys: [{ ...resourceKey(1), crv: 'P-384' }] }],
     ['networks that are a text', { networks: 'rsk' }],
-    ['the network ethereum', { networks: ['ethereum'] }],
+    ['the network mainnet', { networks: ['mainnet'] }],
     ['a clock without its method', { clock: {} }]
   ])('refuses options with %s', (_what, changes) => {
     expect(() => resourceTokenVerifier({ ...options, ...changes })).toThrow(refusal('ERR_CONFIG'))
