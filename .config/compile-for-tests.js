@@ -1,5 +1,5 @@
 import { cpSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
-import { join, sep } from 'node:path'
+import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import { buildPage } from './build-page.js'
@@ -39,6 +39,36 @@ async function compileWorkers() {
 }
 
 /**
+ * Names that the compiled files import by a path from the root, as Jest's moduleNameMapper maps them in tests. With
+ * module hooks, which map them for sources, a process would need twice the time to load its modules.
+ */
+const mappedNames = [
+  [/^[.]\/(?:stores\/sqlite\/)?start-worker[.]js$/, 'test/support/servers/start-sqlite-worker.js'],
+  [/^express-did-auth$/, 'src/index.js'],
+  [/^express-did-auth\/server-kit$/, 'src/server-kit.js'],
+  [/^express-did-auth\/(.+)$/, 'src/$1/index.js'],
+  [/^express-did-auth-client$/, 'src/client/index.js']
+]
+
+/** Plugin of esbuild that bundles nothing, and maps names. */
+const separateFiles = {
+  name: 'separate-files',
+  setup(build) {
+    build.onResolve({ filter: /./ }, ({ path, importer, kind }) => {
+      if (kind === 'entry-point') return undefined
+      const [pattern, file] = mappedNames.find(([pattern]) => pattern.test(path)) ?? []
+      return { path: pattern === undefined ? path : findPath(importer, path.replace(pattern, file)), external: true }
+    })
+  }
+}
+
+/** Returns the path by which a file imports another one. */
+function findPath(importer, file) {
+  const path = relative(dirname(importer), join(rootDir, file)).split(sep).join('/')
+  return path.startsWith('.') ? path : `./${path}`
+}
+
+/**
  * Compiles the files that child processes run, without bundling. test/support/servers/run-script.ts runs them, and
  * .config/remove-compiled.js removes them.
  */
@@ -51,7 +81,7 @@ async function compileForProcesses() {
       .filter((file) => !file.startsWith(`page${sep}`))
       .map((file) => join(rootDir, folder, file))
   )
-  await build({ ...options, entryPoints, outdir, outbase: rootDir })
+  await build({ ...options, entryPoints, outdir, outbase: rootDir, bundle: true, plugins: [separateFiles] })
   // Browser tests load the client as a script, as `didAuth.DidAuthClient`.
   await build({
     entryPoints: [`${rootDir}src/client/index.ts`],

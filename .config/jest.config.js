@@ -1,4 +1,5 @@
-import { availableParallelism } from 'node:os'
+import { statfsSync } from 'node:fs'
+import { availableParallelism, freemem } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { findChromium, findFirefox, findHaproxy, findRedis, missingEngines } from './find-engines.js'
 
@@ -30,6 +31,23 @@ Object.assign(process.env, {
   HAPROXY: findHaproxy() ?? ''
 })
 
+/** Folder in memory, which Linux has. */
+const MEMORY = '/dev/shm'
+const NEEDED_BYTES = 8 * 2 ** 30
+
+/** Whether the folder in memory has enough space for the databases and installations of all tests. */
+function hasSpaceInMemory() {
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY)
+    return Math.min(bavail * bsize, freemem()) >= NEEDED_BYTES
+  } catch {
+    return false
+  }
+}
+
+// Databases wait for the disk at each commit. No test depends on that wait, because no test cuts the power.
+if (process.env.TMPDIR === undefined && hasSpaceInMemory()) process.env.TMPDIR = MEMORY
+
 const moduleNameMapper = {
   '^[.]/(?:stores/sqlite/)?start-worker[.]js$': '<rootDir>/test/support/servers/start-sqlite-worker.ts',
   // The names of library and client resolve to the sources, so that tests never use an old build.
@@ -37,9 +55,12 @@ const moduleNameMapper = {
   '^express-did-auth/(?!package.json|client)(.*)$': ['<rootDir>/src/$1/index.ts', '<rootDir>/src/$1.ts'],
   '^express-did-auth-client$': '<rootDir>/src/client/index.ts',
   '^express-did-auth-client/(?!package.json)(.*)$': '<rootDir>/src/client/$1/index.ts',
-  // An example and a recipe import these packages, which only the slow tests install.
+  // Examples and a recipe import these packages, which only the slow tests install.
+  '^@modelcontextprotocol/sdk/(.*)$': '<rootDir>/test/slow/node_modules/@modelcontextprotocol/sdk/dist/esm/$1',
   '^oidc-provider$': '<rootDir>/test/slow/node_modules/oidc-provider/lib/index.js',
   '^hono$': '<rootDir>/test/slow/node_modules/hono/dist/index.js',
+  '^@hono/node-server$': '<rootDir>/test/slow/node_modules/@hono/node-server/dist/index.mjs',
+  '^@hono/node-server/conninfo$': '<rootDir>/test/slow/node_modules/@hono/node-server/dist/conninfo.mjs',
   // Under NodeNext, sources import x.ts as `./x.js`. Packages in node_modules have real .js files, which come first.
   '^(\\.{1,2}/.*)\\.js$': ['$1.js', '$1.ts']
 }
@@ -49,6 +70,7 @@ const SLOW = '[.]slow[.]test[.]ts$'
 
 const suite = (projects) => ({
   rootDir,
+  testSequencer: '<rootDir>/.config/longest-first.js',
   // Jest's default would use only one of two cores.
   maxWorkers: Math.max(2, availableParallelism() - 1),
   // v8 coverage would count lines that the compiler generates.
@@ -66,6 +88,14 @@ const express4 = {
   displayName: 'express4',
   // Both code and tests import Express 4.
   moduleNameMapper: { '^express$': 'express4', ...moduleNameMapper }
+}
+
+const fetchAdapter = {
+  ...shared,
+  displayName: 'fetch',
+  moduleNameMapper,
+  // `testApp()` sets up `createDidAuth` instead of `setupDidAuth`.
+  globals: { didAuthAdapter: 'fetch' }
 }
 
 /** Slow tests. Express parses malformed requests, so those tests run with both of its versions. */
@@ -99,5 +129,11 @@ export default suite([
       '<rootDir>/test/servers/vault/verbs.test.ts'
     ],
     testPathIgnorePatterns: [SLOW]
+  },
+  {
+    ...fetchAdapter,
+    // All except those of Express itself: approvals, its routers and body parsers.
+    testMatch: ['<rootDir>/test/http/!(approval|host|parser-refusal).test.ts'],
+    testPathIgnorePatterns: [SLOW, ...skippedFiles]
   }
 ])

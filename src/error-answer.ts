@@ -16,6 +16,8 @@ export interface ErrorAnswer {
 export interface ErrorAnswerOptions {
   /** The realm of the `WWW-Authenticate` header of a 401. */
   serviceUrl: string
+  /** Value of the `WWW-Authenticate` header of a 401, instead of the scheme `DIDAuth`. */
+  challenge?: string | undefined
   /** Format when `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
   errorFormat?: 'text' | 'problem' | undefined
 }
@@ -75,11 +77,11 @@ export function sendErrorAnswer(
 export function formatErrorAnswer(
   request: AnsweredRequest | Pick<HttpRequest, 'headers' | 'accepts'>,
   { status, code, text, details, retryAfterSeconds = 5 }: ErrorAnswer,
-  { serviceUrl, errorFormat = 'text' }: ErrorAnswerOptions
+  { serviceUrl, challenge = `DIDAuth realm="${serviceUrl}"`, errorFormat = 'text' }: ErrorAnswerOptions
 ): HttpAnswer & { body: string } {
   const isProblem = wantsProblem(request, errorFormat)
   const headers = {
-    ...(status === 401 && { 'WWW-Authenticate': `DIDAuth realm="${serviceUrl}"` }),
+    ...(status === 401 && { 'WWW-Authenticate': challenge }),
     // The rest of a body that did not arrive in time must not be parsed as the next request.
     ...(status === 408 && { Connection: 'close' }),
     ...([429, 503, 504].includes(status) && { 'Retry-After': String(Math.ceil(retryAfterSeconds)) }),

@@ -171,10 +171,11 @@ export interface ResourceKeys {
 
 /**
  * Verifies a token that another service issued for this one, and returns its user.
+ * @param waitUntil - keeps a fetch of keys or ended sessions alive after the response, as Workers need
  * @throws DidAuthError ERR_ACCESS_TOKEN, ERR_ACCESS_TOKEN_EXPIRED, ERR_DID_UNSUPPORTED, ERR_KEYS; with `endedSessions`
  * ERR_SESSION_ENDED, ERR_ENDED_SESSIONS
  */
-export type ResourceIssuer = (token: string) => Promise<AuthenticatedUser>
+export type ResourceIssuer = (token: string, waitUntil?: WaitUntil) => Promise<AuthenticatedUser>
 
 /** Keeps work alive after the response, as `ctx.waitUntil` of Cloudflare Workers does. */
 export type WaitUntil = (work: Promise<unknown>) => void

@@ -38,9 +38,9 @@ export type { Clock, EthrNetwork, Logger, QuotaCharge, QuotaStore, ResourceIssue
 
 // Rules of options that are also rules of variables.
 export { defaultNetworks } from './config/options.js'
-export { describe as describeValue, isOrigin, isPrintable, isUserNetwork } from './config/rules.js'
+export { describe as describeValue, isOrigin, isPrintable } from './config/rules.js'
 export { addScheme } from './config/settings.js'
-export { toNetwork } from './config/siwe-options.js'
+export { isUserNetwork, toNetwork } from './protocol/did.js'
 
 // Stores and further SQL tables in the library's database. The connection to PostgreSQL is in `stores/postgres`.
 export { limitStoreTime } from './stores/with-deadline.js'

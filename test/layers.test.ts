@@ -29,34 +29,44 @@ const LAYERS: readonly Layer[] = [
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
   { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol', HELPERS] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
-  // Types that a guard adds to a request. Contains no code.
-  { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['protocol'], packages: /^$/ },
+  // Information about a user that guards add to a request, and its types for Express. Contains no code.
+  { name: 'auth-info', files: /^src\/did-auth-info\.ts$/, uses: ['protocol'], packages: /^$/ },
+  { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['auth-info'], packages: /^$/ },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config', HELPERS] },
   // Knows no framework.
   {
     name: 'http',
     files: /^src\/http\//,
-    uses: ['errors', 'protocol', 'ports', 'config', 'flows', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'config', 'auth-info', 'flows', HELPERS],
     packages: /^node:\w+$/
   },
+  // Both adapters of a framework parse cookies in the same way.
+  { name: 'cookies', files: /^src\/cookies\.ts$/, uses: [], packages: /^cookie-parser$/ },
   // Express is an optional peer: only its types are imported, so that the package loads without it.
   {
     name: 'express',
     files: /^src\/express\//,
-    uses: ['errors', 'protocol', 'ports', 'config', 'http', 'request', HELPERS],
-    packages: /^(?:node:\w+|cookie-parser)$/,
+    uses: ['errors', 'protocol', 'ports', 'config', 'cookies', 'http', 'request', HELPERS],
+    packages: /^node:\w+$/,
     typePackages: /^express$/
   },
-  // Adapters that run anywhere: they use no module of Node and load nothing.
+  // Adapters that run anywhere: they use no module of Node and no WebAssembly.
   {
     name: 'pure-adapters',
     files:
-      /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-document|ended-session-reader|fetch-bounded|in-flight-requests|named-keys)\.ts$/,
+      /^src\/adapters\/(?:cached-issuer-keys|curve-pure|did-document|ended-session-reader|fetch-bounded|in-flight-requests|named-keys|resource-issuer)\.ts$/,
     uses: ['errors', 'protocol', 'ports', HELPERS],
-    packages: /^@noble\//
+    packages: /^(?:@noble\/.*|jose)$/
   },
   // The deadline and the client of a request, which setup passes on, also to the store.
   { name: 'request', files: /^src\/current-client\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
+  // Request and Response of the Fetch API. Knows no framework.
+  {
+    name: 'fetch',
+    files: /^src\/fetch\/(?!index)/,
+    uses: ['errors', 'protocol', 'ports', 'cookies', 'http', HELPERS],
+    packages: /^node:buffer$/
+  },
   // Fair shares for client networks, also in stores.
   { name: 'limiter', files: /^src\/adapters\/concurrency-limiter\.ts$/, uses: ['errors'], packages: /^node:events$/ },
   {
@@ -65,28 +75,46 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'protocol', 'ports', 'pure-adapters', 'limiter', 'request', HELPERS]
   },
   {
+    name: 'compose',
+    files: /^src\/compose-service\.ts$/,
+    uses: ['errors', 'protocol', 'ports', 'config', 'flows', 'http', ...ADAPTERS, 'stores', HELPERS],
+    packages: /^$/
+  },
+  {
     name: 'setup',
     files: /^src\/setup-did-auth\.ts$/,
-    uses: [
-      'errors',
-      'protocol',
-      'ports',
-      'config',
-      'flows',
-      'express-types',
-      'http',
-      'express',
-      'request',
-      ...ADAPTERS,
-      'stores',
-      HELPERS
-    ]
+    uses: ['errors', 'config', 'express-types', 'http', 'express', 'adapters', 'compose'],
+    packages: /^node:http$/
+  },
+  {
+    name: 'create',
+    files: /^src\/create-did-auth\.ts$/,
+    uses: ['config', 'auth-info', 'http', 'fetch', 'request', 'compose', HELPERS],
+    packages: /^$/
+  },
+  {
+    name: 'fetch-index',
+    files: /^src\/fetch\/index\.ts$/,
+    uses: ['errors', 'config', 'auth-info', 'compose', 'create', 'adapters', 'stores'],
+    packages: /^$/
   },
   {
     name: 'index',
     files: /^src\/index\.ts$/,
     // The signer and the memory store are public. Like the other entry points, this one may import adapters.
-    uses: ['errors', 'protocol', 'ports', 'config', 'express-types', 'http', 'express', 'setup', ...ADAPTERS, 'stores']
+    uses: [
+      'errors',
+      'protocol',
+      'ports',
+      'config',
+      'auth-info',
+      'http',
+      'express',
+      'compose',
+      'setup',
+      ...ADAPTERS,
+      'stores'
+    ]
   },
   // Imports the servers by name at run time, where they are installed.
   { name: 'bin', files: /^src\/bin\.ts$/, uses: [], packages: /^node:fs$/ },
@@ -179,6 +207,8 @@ const LAYERS: readonly Layer[] = [
     uses: ['client/wire', 'client/wallets', 'protocol'],
     packages: /^$/
   },
+  // Signs with a key of the caller. The curve is loaded on demand.
+  { name: 'client/machine', files: /^src\/client\/machine\//, uses: ['client/wire'], packages: /^@noble\// },
   { name: 'client/vault', files: /^src\/client\/vault\//, uses: ['client/wire', 'protocol'], packages: /^$/ },
   {
     name: 'client/keyring',

@@ -122,6 +122,18 @@ describe('setupDidAuth', () => {
     ])
   })
 
+  it.each([
+    [{ deviceBinding: 'off' }, ['deviceBinding is off']],
+    [{ deviceBinding: 'required', useCookies: true }, ['pages cannot read the tokens in cookies']],
+    [{ deviceBinding: 'accepted' }, []]
+  ] as const)('warns of a guard whose proofs most clients cannot give: %j %j', async (config, reasons) => {
+    const { requireDid, log } = await testApp(config)
+    requireDid.with({ deviceProof: true })
+    const warnings = log.filter(({ fields, level }) => level === 'warn' && fields.event === 'configuration')
+    const expected = reasons.map((why) => `requireDid.with({ deviceProof: true }) refuses most requests: ${why}`)
+    expect(warnings.map(({ message }) => message)).toEqual(expected)
+  })
+
   it('throws one error that lists every problem, and installs nothing', () => {
     const app = express()
     const uses = jest.spyOn(app, 'use')

@@ -104,7 +104,7 @@ export function createRelayAuth(parts: RelayAuthParts) {
   }
   const trusted = findTrustedIssuer(parts)
   const verifyResourceToken =
-    trusted && createResourceIssuer({ ...trusted, audience: serviceUrl, networks, clock, logger: parts.log })
+    trusted && createResourceIssuer({ ...trusted, audience: serviceUrl, networks, clock, logger: parts.log, loadCurve })
   /** Cache of verified tokens. Invalid tokens are not stored, so strangers cannot evict the tokens of users. */
   const verified = new LRUCache<string, RelayTokenClaims>({ max: MAX_VERIFIED_TOKENS })
   /** Last challenge of each canonical DID. A challenge contains its own expiry. */

@@ -5,11 +5,33 @@ import { checkShapes, type Curve } from '../protocol/curve.js'
 /** The functions of a curve that a library of secp256k1 provides. */
 type Build = Omit<Curve, 'sha256' | 'keccak256' | 'keccak256Hex'>
 
+/** The shortest WebAssembly module: magic number and version. */
+const EMPTY_MODULE = Uint8Array.of(0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0)
+
 /**
  * Loads libsecp256k1 once: the native build of the optional package `secp256k1` if it loads, else the WASM build in
  * `@bitauth/libauth`. That package has a top-level await, so a static import would make `require()` of this one fail.
+ * Runtimes that compile no WASM get the build in JavaScript.
  */
-export const loadCurve: () => Promise<Curve> = createLazy(() => loadNative().catch(loadWasm).then(addHashes))
+export const loadCurve: () => Promise<Curve> = createLazy(() =>
+  canCompileWasm() ? loadNative().catch(loadWasm).then(addHashes) : loadPure()
+)
+
+/** Whether this runtime compiles WebAssembly. Workers refuse it, and `node --jitless` does not know it. */
+function canCompileWasm(): boolean {
+  // The types of Node do not contain it.
+  const { WebAssembly: wasm } = globalThis as unknown as { WebAssembly: { Module: new (bytes: Uint8Array) => object } }
+  try {
+    return Boolean(new wasm.Module(EMPTY_MODULE))
+  } catch {
+    return false
+  }
+}
+
+async function loadPure(): Promise<Curve> {
+  const { pureCurve } = await import('./curve-pure.js')
+  return { kind: 'pure', ...pureCurve }
+}
 
 /** Completes a build by the two hashes. Keccak in WASM takes a third of the time of JavaScript. */
 export async function addHashes({ kind, sign, ...arithmetic }: Build): Promise<Curve> {

@@ -56,6 +56,15 @@ export class EventLoopScheduler implements Scheduler {
   }
 }
 
+/**
+ * Scheduler for Workers, where a timer ends with the request that started it: tasks of other requests would wait
+ * forever for the next round. Each task waits for its own timer, so that other requests proceed.
+ */
+export const requestScheduler: Scheduler = {
+  yield: (client) =>
+    client.isGone() ? Promise.reject(createBusyError()) : new Promise((resolve) => void setTimeout(resolve, 0))
+}
+
 function createBusyError(): DidAuthError {
   return new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 })
 }

@@ -1,24 +1,29 @@
 import type { CryptoKey } from 'jose'
 import { DidAuthError } from '../errors.js'
 import { createLazy } from '../lazy.js'
-import type { AuthenticatedUser, Clock, IssuerEndedSessionsOptions, Logger } from '../ports.js'
-import type { ResourceIssuer, ResourceKey, ResourceKeys } from '../ports.js'
+import type { AuthenticatedUser, Clock, Curve, IssuerEndedSessionsOptions, Logger } from '../ports.js'
+import type { ResourceIssuer, ResourceKey, ResourceKeys, WaitUntil } from '../ports.js'
 import { assertInForce, parseResourceToken, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
+import { computeThumbprint } from '../protocol/device-proof.js'
 import { addressOfDid, assertNetwork, canonicalDid, hasEthrMethod, isDid, isEthrDid } from '../protocol/did.js'
 import { readField, isObject } from '../protocol/json.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
 import { ExpiringCache, RecentEntries } from '../caches.js'
-import { loadCurve } from './curve.js'
+import { waitAtMost } from '../time.js'
 import { EndedSessionReader, fetchDiscovery, type EndedSessionsSource } from './ended-session-reader.js'
 import { describeFetchError, fetchBounded } from './fetch-bounded.js'
 import { parseNamedKeys } from './named-keys.js'
 
+/** Signatures of resource tokens, by the names of WebCrypto. The bundle of the entry verify contains no JWT library. */
+const ES256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const FETCH_MILLISECONDS = 5_000
 const MAX_ANSWER_BYTES = 64 * 1024
 /** Lifetime of cached keys, in seconds. */
 const KEYS_SECONDS = 600
 /** Minimum time between two fetches, in seconds: anyone can send a token that names an unknown key. */
 const COOLDOWN_SECONDS = 30
+/** Longest wait for a fetch: in Workers, the fetch of a request that was cancelled never settles. */
+const STUCK_SECONDS = 10
 
 /** Dependencies of the verifier, with names as in the options of the library. */
 export interface ResourceIssuerParts {
@@ -30,8 +35,13 @@ export interface ResourceIssuerParts {
   endedSessions?: boolean | IssuerEndedSessionsOptions | undefined
   networks: readonly string[] | undefined
   clock: Clock
-  logger: Logger
+  logger: Pick<Logger, 'warn'>
+  /** Loads the curve of `did:ethr` users and of the list of ended sessions. */
+  loadCurve: () => Promise<IssuerCurve>
 }
+
+/** Part of a curve that the verifier uses. */
+type IssuerCurve = Pick<Curve, 'sha256' | 'verify' | 'recover' | 'decompress' | 'keccak256Hex'>
 
 /**
  * Creates a verifier of the tokens of another service by its published keys. The keys are fetched for the first token,
@@ -39,47 +49,61 @@ export interface ResourceIssuerParts {
  * the previous keys stay in use. The remote JWK set of jose would drop them, and fetch for each unknown key.
  */
 export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer {
-  const { issuer, audience, networks, clock, logger } = parts
+  const { issuer, audience, networks, clock, logger, loadCurve } = parts
   const verified = new RecentEntries<AuthenticatedUser>()
   let cached: { keys: ReadonlyMap<string, CryptoKey>; sinceSeconds: number } | undefined
   let fetchedAtSeconds = -Infinity
-  let fetching = Promise.resolve()
+  let fetching: Promise<void> | undefined
 
   const fetchKeys = async (sinceSeconds: number): Promise<void> => {
-    const published = parts.keys && (await Promise.all(parts.keys.map(publishedKey)))
-    cached = { keys: await (published === undefined ? fetchIssuerKeys(issuer) : importKeys(published)), sinceSeconds }
+    const keys = await (parts.keys === undefined ? fetchIssuerKeys(issuer) : importOwnKeys(parts.keys))
+    cached = { keys, sinceSeconds }
     // Tokens of a key that is no longer published must be refused from now on.
     verified.clear()
   }
 
+  const importOwnKeys = async (keys: readonly ResourceKey[]): Promise<ReadonlyMap<string, CryptoKey>> => {
+    const curve = await loadCurve()
+    const named = keys.map(({ x = '', y = '' }) => {
+      const key = { kty: 'EC', crv: 'P-256', x, y } as const
+      return { ...key, kid: computeThumbprint(curve, key) }
+    })
+    return importKeys(named)
+  }
+
   /** Returns the key of a token; undefined if the issuer does not publish it. */
-  const findKey = async (kid: string): Promise<CryptoKey | undefined> => {
+  const findKey = async (kid: string, waitUntil?: WaitUntil): Promise<CryptoKey | undefined> => {
     const now = clock.nowSeconds()
     const isCached = cached?.keys.has(kid) === true && Math.abs(now - cached.sinceSeconds) < KEYS_SECONDS
-    if (!isCached && Math.abs(now - fetchedAtSeconds) >= COOLDOWN_SECONDS) {
+    const pauseSeconds = fetching === undefined ? COOLDOWN_SECONDS : STUCK_SECONDS
+    if (!isCached && Math.abs(now - fetchedAtSeconds) >= pauseSeconds) {
       fetchedAtSeconds = now
-      fetching = fetchKeys(now).catch((error: unknown) => {
-        const reason = describeFetchError(error)
-        logger.warn({ event: 'issuer-keys', issuer, reason }, 'the keys of the trusted issuer could not be fetched')
-      })
+      const fetched = fetchKeys(now)
+        .catch((error: unknown) => {
+          const reason = describeFetchError(error)
+          logger.warn({ event: 'issuer-keys', issuer, reason }, 'the keys of the trusted issuer could not be fetched')
+        })
+        .finally(() => {
+          if (fetching === fetched) fetching = undefined
+        })
+      fetching = fetched
     }
-    if (!isCached) await fetching
+    if (!isCached && fetching !== undefined) {
+      waitUntil?.(fetching)
+      await waitAtMost(STUCK_SECONDS * 1000, fetching)
+    }
     if (cached === undefined) throw new DidAuthError('ERR_KEYS', { retryAfterSeconds: COOLDOWN_SECONDS })
     return cached.keys.get(kid)
   }
 
-  const verify = async (token: string): Promise<AuthenticatedUser> => {
-    const { kid, claims } = parseResourceToken(token, { issuer, audience })
+  const verify = async (token: string, waitUntil?: WaitUntil): Promise<AuthenticatedUser> => {
+    const { kid, claims, signingInput, signature } = parseResourceToken(token, { issuer, audience })
     // DIDs of other methods name no network.
     if (hasEthrMethod(claims.sub)) assertNetwork(claims.sub, networks)
     assertInForce(claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
-    const key = await findKey(kid)
-    const { compactVerify } = await import('jose')
-    const refused = (): never => {
+    const key = await findKey(kid, waitUntil)
+    if (key === undefined || !(await isSignedBy(key, signingInput, signature)))
       throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'signature', expected: issuer } })
-    }
-    if (key === undefined) refused()
-    else await compactVerify(token, key, { algorithms: ['ES256'] }).catch(refused)
     const address = isEthrDid(claims.sub) ? addressOfDid(claims.sub, await loadCurve()) : undefined
     const user = { claims, canonicalDid: canonicalDid(claims.sub), address }
     verified.set(token, user)
@@ -88,17 +112,17 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
 
   const options = parts.endedSessions === true ? {} : parts.endedSessions
   const endedSessions = options ? createLazy(() => createIssuerReader(parts, options)) : undefined
-  return async (token) => {
-    const user = verified.get(token) ?? (await verify(token))
+  return async (token, waitUntil) => {
+    const user = verified.get(token) ?? (await verify(token, waitUntil))
     assertInForce(user.claims, clock.nowSeconds(), RESOURCE_TOKEN_SECONDS)
-    if (endedSessions !== undefined) await (await endedSessions()).assertActive(user.claims.sid)
+    if (endedSessions !== undefined) await (await endedSessions()).assertActive(user.claims.sid, waitUntil)
     return user
   }
 }
 
 /** Creates the reader of the sessions that ended at the issuer. */
 async function createIssuerReader(
-  { issuer, clock, logger }: ResourceIssuerParts,
+  { issuer, clock, logger, loadCurve }: ResourceIssuerParts,
   options: IssuerEndedSessionsOptions
 ): Promise<EndedSessionReader> {
   const curve = await loadCurve()
@@ -184,12 +208,12 @@ function isSigningKey(key: unknown): key is SigningKey {
 
 /** Imports a public key; undefined if it is no point of the curve. @see RFC 7517, section 5 */
 async function importPublicKey({ kty, crv, x, y }: SigningKey): Promise<CryptoKey | undefined> {
-  const { importJWK } = await import('jose')
-  // Only symmetric keys are imported as bytes.
-  return importJWK({ kty, crv, x, y }, 'ES256').then(
-    (key) => (key instanceof Uint8Array ? undefined : key),
-    () => undefined
-  )
+  return crypto.subtle.importKey('jwk', { kty, crv, x, y }, ES256, false, ['verify']).catch(() => undefined)
+}
+
+/** Whether a key made an ES256 signature. A signature of another length is refused. @see RFC 7518, section 3.4 */
+function isSignedBy(key: CryptoKey, signingInput: string, signature: Uint8Array): Promise<boolean> {
+  return crypto.subtle.verify(ES256, key, new Uint8Array(signature), new TextEncoder().encode(signingInput))
 }
 
 /** Fetches JSON of at most 64 KiB. */

@@ -128,8 +128,9 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
   const createError = (cause: unknown): DidAuthError =>
     new DidAuthError('ERR_SIGNER', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
 
+  const expired = (): Error => new Error(`the signer took longer than ${String(SIGNER_SECONDS)} s`)
+
   const askSigner = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
-    const expired = (): Error => new Error(`the signer took longer than ${String(SIGNER_SECONDS)} s`)
     try {
       const output = await deadline.within(SIGNER_SECONDS, () => signer(data), expired)
       const signature = parseSignerOutput(output)
@@ -182,7 +183,15 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
   const sign = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
     if (ownKey !== undefined) return signWith(parts.curve, ownKey, data)
     const cachedKey = publicKey()
-    const key = await cachedKey
+    // A call to the signer never settles in Workers if the client whose request started it disconnects.
+    const key = await deadline.within(
+      SIGNER_SECONDS,
+      () => cachedKey,
+      () => {
+        publicKey.forget(cachedKey)
+        return createError(expired())
+      }
+    )
     const signature = await askSigner(data, deadline)
     if (parts.curve.verify(parts.curve.sha256(data), signature, key)) return signature
     // The signer has changed its key or returned an invalid signature. The next request learns the key again.

@@ -1,9 +1,9 @@
 import * as rules from './rules.js'
-import { siweRules, toNetwork, type CompleteSiweOptions, type SiweOptions } from './siwe-options.js'
+import { siweRules, type CompleteSiweOptions, type SiweOptions } from './siwe-options.js'
 import type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
 import type { Clock, IssuerEndedSessionsOptions, ContractVerifier, DidResolver, EthrNetwork, Logger } from '../ports.js'
 import { storeVerbs, type OnSecurityEvent, type ResourceKey, type Signer, type Store } from '../ports.js'
-import { isDid, isKeyDid } from '../protocol/did.js'
+import { isDid, isKeyDid, isUserNetwork, toNetwork } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
 import { isLoginDialect } from '../protocol/login-message.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
@@ -287,7 +287,7 @@ export const declarations = {
   didControl: { ...rules.acceptValues('address', 'document'), default: 'address', isSetting: true },
   networks: {
     ...rules.acceptList(
-      rules.isUserNetwork,
+      isUserNetwork,
       rules.toNetworkRemedy('give an array of networks such as "rsk", "" for Ethereum, at least one'),
       1
     ),

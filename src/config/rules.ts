@@ -1,6 +1,7 @@
-import { isDid, isEthrDid, isEthrNetwork } from '../protocol/did.js'
+import { isDid, isEthrDid } from '../protocol/did.js'
 import { findEndedSessionsProblem } from '../protocol/ended-sessions.js'
 import { readField, isObject } from '../protocol/json.js'
+import { isP256Key } from '../protocol/p256-key.js'
 import { isSecureUrl, parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
 
 // The URL of an RPC node often contains its customer's key.
@@ -106,12 +107,7 @@ export const isOrigin = (value: unknown): boolean => typeof value === 'string' &
 export const isHost = (value: unknown): boolean =>
   typeof value === 'string' && parseUrl(`https://${value}`)?.host === value.toLowerCase()
 
-/** Whether a value has the form of a P-256 key as JWK. Loading it for `ready` checks that its halves match. */
-const isP256Key = (key: unknown, members = ['x', 'y']): boolean =>
-  readField(key, 'kty') === 'EC' &&
-  readField(key, 'crv') === 'P-256' &&
-  members.every((name) => /^[\w-]{43}$/.test(String(readField(key, name))))
-
+/** Whether a value has the form of a private P-256 key. Loading it for `ready` checks that its halves match. */
 export const isResourceKey = (key: unknown): boolean => isP256Key(key, ['x', 'y', 'd'])
 
 export function isTrustedIssuer(value: unknown): boolean {
@@ -121,8 +117,6 @@ export function isTrustedIssuer(value: unknown): boolean {
   return isSecureUrl(readField(value, 'issuer')) && text.holds(audience) && (keys === undefined || areKeys) && isRead
 }
 
-/** Whether a value is a network of users' DIDs. Not `mainnet`: DIDs of Ethereum contain no network name. */
-export const isUserNetwork = (value: unknown): boolean => isEthrNetwork(value) && value.toLowerCase() !== 'mainnet'
 /** Creates a remedy with a hint for the value `mainnet`. */
 export const toNetworkRemedy =
   (remedy: string): Extract<Rule['remedy'], (value: unknown) => string> =>

@@ -1,5 +1,5 @@
-import { acceptNumber, isHost, isUserNetwork, path, toNetworkRemedy, type Rule } from './rules.js'
-import { networkOfDid } from '../protocol/did.js'
+import { acceptNumber, isHost, path, toNetworkRemedy, type Rule } from './rules.js'
+import { isUserNetwork, networkOfDid, toNetwork } from '../protocol/did.js'
 
 /** Options of the login by an EIP-4361 message. */
 export interface SiweOptions {
@@ -49,9 +49,4 @@ export function completeSiwe(
     nonceSeconds,
     domains
   }
-}
-
-/** Returns the name of a network in DIDs: `ethereum` becomes `''`. */
-export function toNetwork(name: string): string {
-  return name.toLowerCase() === 'ethereum' ? '' : name
 }

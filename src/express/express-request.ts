@@ -1,14 +1,11 @@
-import type { IncomingHttpHeaders } from 'node:http'
-import cookieParser from 'cookie-parser'
 import type { Request, Response } from 'express'
+import { parseCookies } from '../cookies.js'
 import { rememberErrorCode } from '../error-answer.js'
 import { DidAuthError } from '../errors.js'
 import type { HttpAnswer, HttpRequest, RequestHeaders } from '../http-messages.js'
 import { isObject } from '../protocol/json.js'
 
 const CORS_ORIGIN = 'Access-Control-Allow-Origin'
-
-const parseCookies = cookieParser()
 
 /** Express request with the interface that the endpoints read. */
 export class ExpressRequest implements HttpRequest {
@@ -17,8 +14,11 @@ export class ExpressRequest implements HttpRequest {
   readonly originalUrl: string
   readonly mountPath: string
   readonly headers: RequestHeaders
-  /** Address of the client according to the application's setting `trust proxy`. */
-  readonly clientAddress: string | undefined
+  /**
+   * Address of the client according to the application's setting `trust proxy`. Empty if the connection is closed: such
+   * requests share their budgets, so that nobody avoids a budget by disconnecting.
+   */
+  readonly clientAddress: string
   readonly isBehindUnknownProxy: boolean
   readonly isGone = (): boolean => this.#req.socket.destroyed
 
@@ -28,19 +28,12 @@ export class ExpressRequest implements HttpRequest {
     this.originalUrl = req.originalUrl
     this.mountPath = req.baseUrl
     this.headers = req.headers
-    this.clientAddress = req.ip
+    this.clientAddress = req.ip ?? ''
     this.isBehindUnknownProxy = req.headers['x-forwarded-for'] !== undefined && !trustsProxy(req)
   }
 
-  /**
-   * Cookies by name, parsed into a separate object. If cookie-parser set `req.cookies`, a later parser of the
-   * application would skip the request.
-   */
   get cookies(): Readonly<Record<string, unknown>> {
-    const shim: { headers: IncomingHttpHeaders; cookies?: Record<string, unknown> } = { headers: this.#req.headers }
-    // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- it reads headers.cookie only
-    parseCookies(shim as Request, undefined as unknown as Response, () => undefined)
-    return shim.cookies ?? {}
+    return parseCookies(this.#req.headers.cookie)
   }
 
   accepts(types: string[]): string | false {

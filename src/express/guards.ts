@@ -2,7 +2,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
 import { verifyApprovedRequest } from '../http/approval.js'
-import { passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
+import { describeUser, hasToken, passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
 import { JSON_TYPE, parseJson, receiveBody } from '../http/read-request.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { ExpressRequest, hasParsedBody } from './express-request.js'
@@ -27,8 +27,7 @@ export function createDidGuard(http: HttpParts, options: GuardOptions): RequestH
     if (next === undefined) {
       throw new TypeError('requireDid is the middleware itself: write app.get(path, requireDid, handler), without ()')
     }
-    const hasToken = req.headers.authorization !== undefined || http.transport.hasTokenCookie(req)
-    if (optional && !hasToken) next()
+    if (optional && !hasToken(http, req)) next()
     else guard(req, res, next)
   }
 }
@@ -51,8 +50,8 @@ export function createApprovalGuard(http: HttpParts, siwe: SiweSettings, describ
 async function admit(http: HttpParts, req: Request, options: GuardOptions): Promise<AuthenticatedUser> {
   // A WeakSet of requests would remember what was counted as well, at the cost of a hash and garbage per request.
   const { user } = await passWithDid(http, new ExpressRequest(req), options, req.auth?.claims)
-  const { claims, canonicalDid, address } = user
-  if (req.auth?.claims !== claims) req.auth = { sessionId: claims.sid, canonicalDid, address, claims }
+  const { claims } = user
+  if (req.auth?.claims !== claims) req.auth = describeUser(user)
   req.user = { did: claims.sub }
   return user
 }

@@ -59,6 +59,8 @@ export interface Caller extends Client {
   readonly networks: readonly { network: string; factor: number }[]
   /** Whether many users may share the address, because it belongs to an untrusted proxy. */
   readonly isShared: boolean
+  /** Whether the address is unknown. Then only budgets of a DID count, and all such callers have one. */
+  readonly isUnknown?: boolean
 }
 
 /** Parts from which budgets are computed. */
@@ -141,6 +143,7 @@ export async function chargeRefusal(
 
 function listQuotas({ settings }: BudgetParts, caller: Caller, budget: Budget, did?: string): Quota[] {
   if (caller.isShared && UNCHARGED_IF_SHARED.has(budget)) return []
+  if (caller.isUnknown === true && did === undefined) return []
   const limit = budget === 'contracts' ? CONTRACT_PROOFS : settings.maxRequestsPerTimeSlot * FACTORS[budget]
   const label = did === undefined ? budget : `${budget} ${canonicalDid(did)}`
   return caller.networks.map(({ network, factor }) => ({ budget, name: `${label} ${network}`, limit: limit * factor }))
@@ -159,7 +162,7 @@ export function createServiceQuotas(
   const keys = new RecentEntries<string>()
   /** Times at which used up quotas reset, by key. */
   const usedUp = new RecentEntries<number>()
-  let clearedAtSeconds = clock.nowSeconds()
+  let clearedAtSeconds = -Infinity
 
   /** Clears the caches once per time slot, so that client addresses stay in memory for at most two slots. */
   const clearOncePerSlot = (nowSeconds: number): void => {

@@ -4,7 +4,7 @@ import type * as ports from '../ports.js'
 import type { Quotas } from './limits.js'
 import type { EndedSessionLists } from './publish-ended-sessions.js'
 
-/** Dependencies of the flows, wired in `setup-did-auth.ts`. Each flow takes the narrowest `Pick`. */
+/** Dependencies of the flows, wired in `compose-service.ts`. Each flow takes the narrowest `Pick`. */
 export interface Parts {
   settings: Settings & { readonly serviceDid: string }
   clock: ports.Clock

@@ -15,27 +15,45 @@ const IPV4_PREFIXES: ReadonlySet<string> = new Set(['0:0:0:0:0:ffff', '64:ff9b:0
 /** Factor by which the budget of a /48 is larger than that of a /64: a /48 may belong to one customer or to many. */
 const SITE_FACTOR = 16
 
+/** Whether a text is an IP address, with or without a port. Other texts tell no client from another. */
+export function isClientAddress(received: string): boolean {
+  const [, ipv6, ipv4] = WITH_PORT.exec(received) ?? []
+  return isIP(ipv6 ?? ipv4 ?? received) !== 0
+}
+
 /** Returns the client of a request. */
 export function createClient(request: Pick<HttpRequest, 'clientAddress' | 'isGone'>): Client {
   return { network: computeClientNetwork(request.clientAddress ?? ''), isGone: request.isGone }
 }
 
-/** Creates the function that identifies the sender of a request. It warns once of a proxy that is not trusted. */
+/**
+ * Creates the function that identifies the sender of a request. It warns once of a proxy that is not trusted, and once
+ * of a client whose address is unknown.
+ */
 export function createCallerFinder(
   trustedOrigins: ReadonlySet<string>,
   logger: Logger
 ): (request: HttpRequest) => Caller {
-  let hasWarned = false
+  const warned = new Set<string>()
+  const warnOnce = (fields: { event: string }, message: string): void => {
+    if (warned.has(fields.event)) return
+    warned.add(fields.event)
+    logger.warn(fields, message)
+  }
   return (request) => {
     const isShared = request.isBehindUnknownProxy
-    if (isShared && !hasWarned) {
-      hasWarned = true
-      const message = "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
-      logger.warn({ event: 'trust-proxy-off' }, message)
-    }
     const client = createClient(request)
+    if (isShared) {
+      const message = "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
+      warnOnce({ event: 'trust-proxy-off' }, message)
+    }
+    const isUnknown = request.clientAddress === undefined
+    if (isUnknown) {
+      const message = 'clientAddress is no IP address: budgets of client networks are not applied'
+      warnOnce({ event: 'client-address-unknown' }, message)
+    }
     const networks = listCountedNetworks(client.network, isForeignPage(request, trustedOrigins) ? ' foreign' : '')
-    return { ...client, networks, isShared }
+    return { ...client, networks, isShared, isUnknown }
   }
 }
 

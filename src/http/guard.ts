@@ -1,4 +1,5 @@
 import type { Settings } from '../config/settings.js'
+import type { DidAuthInfo } from '../did-auth-info.js'
 import { admitUser } from '../flows/authenticate.js'
 import { assertRequestOfDevice } from '../flows/device-binding.js'
 import type { Caller, Quotas } from '../flows/limits.js'
@@ -40,6 +41,11 @@ export interface GuardOptions {
   optional?: boolean | undefined
 }
 
+/** Whether a request has a token, valid or not. A guard with `optional` lets others pass. */
+export function hasToken({ transport }: HttpParts, request: Pick<HttpRequest, 'headers'>): boolean {
+  return request.headers.authorization !== undefined || transport.hasTokenCookie(request)
+}
+
 /** Refuses a request that cookies may authenticate and another site made. @throws DidAuthError ERR_CROSS_ORIGIN */
 export function assertNotForged({ transport, settings }: HttpParts, request: HttpRequest): void {
   // A foreign page cannot make a request that has the header and no cookie.
@@ -75,4 +81,9 @@ export async function passWithDid(
   })
   if (deviceProof) assertRequestOfDevice(parts, user, readDeviceProof(http, request), accessToken)
   return { parts, user }
+}
+
+/** Returns the information about a user that a guard adds to a request. */
+export function describeUser({ claims, canonicalDid, address }: AuthenticatedUser): DidAuthInfo {
+  return { sessionId: claims.sid, canonicalDid, address, claims }
 }

@@ -117,14 +117,14 @@ export function assertInForce(
 
 /**
  * Parses a token that another service issued for this one. Neither its signature nor its times are verified yet.
- * @returns `kid` of its header, and its claims, frozen; if `nbf` is absent, it is set to `iat`
+ * @returns `kid` of its header; its claims, frozen, with `iat` as a missing `nbf`; its signature and signed text
  * @throws DidAuthError ERR_ACCESS_TOKEN
  * @see RFC 9068, sections 2 and 4
  */
 export function parseResourceToken(
   token: string,
   { issuer, audience }: { issuer: string; audience: string }
-): { kid: string; claims: AccessTokenClaims } {
+): { kid: string; claims: AccessTokenClaims; signingInput: string; signature: Uint8Array } {
   const jwt = parseJwt(token, MAX_ACCESS_TOKEN_BYTES)
   const { alg, typ, kid, ...others } = jwt?.header ?? {}
   const isPlain = alg === 'ES256' && typ === 'at+jwt' && Object.keys(others).length === 0
@@ -133,7 +133,8 @@ export function parseResourceToken(
   }
   const claims = { nbf: jwt.payload.iat, ...jwt.payload }
   assertAccessTokenPayload(claims, { serviceDid: issuer, serviceUrl: audience }, isMachineDid)
-  return { kid, claims: freezeDeep(claims) }
+  const { signingInput, signature } = jwt
+  return { kid, claims: freezeDeep(claims), signingInput, signature }
 }
 
 function assertAccessTokenPayload(

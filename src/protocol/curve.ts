@@ -4,8 +4,11 @@
  * 4). Strings are hashed as UTF-8.
  */
 export interface Curve {
-  /** Build in use: `native` (libsecp256k1 compiled for this platform) or `wasm` (libsecp256k1 in WebAssembly). */
-  readonly kind: 'native' | 'wasm'
+  /**
+   * Build in use: `native` (libsecp256k1 compiled for this platform), `wasm` (libsecp256k1 in WebAssembly), or `pure`
+   * (JavaScript) in runtimes that compile no WebAssembly, such as Workers.
+   */
+  readonly kind: 'native' | 'wasm' | 'pure'
   sha256(data: string | Uint8Array): Uint8Array
   keccak256(data: string | Uint8Array): Uint8Array
   /** Returns lower-case hexadecimal without `0x`. */

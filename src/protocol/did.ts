@@ -89,6 +89,16 @@ export function isEthrNetwork(value: unknown): value is string {
   return isDid(did) && isEthrDid(did)
 }
 
+/** Whether a value is a network of users' DIDs. Not `mainnet`: DIDs of Ethereum contain no network name. */
+export function isUserNetwork(value: unknown): boolean {
+  return isEthrNetwork(value) && value.toLowerCase() !== 'mainnet'
+}
+
+/** Returns the name of a network in DIDs: `ethereum` becomes `''`. */
+export function toNetwork(name: string): string {
+  return name.toLowerCase() === 'ethereum' ? '' : name
+}
+
 /**
  * Asserts that the network of a DID is accepted. Letter case is ignored.
  * @param networks - accepted names, empty for Ethereum; undefined accepts any DID

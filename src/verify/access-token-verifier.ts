@@ -12,6 +12,7 @@ import { parseHttpUrl } from '../protocol/parse-url.js'
 import { systemClock } from '../time.js'
 import { createEndedSessionReader } from './ended-sessions.js'
 import { createConfigError, createIssuerKeys, type IssuerResolver } from './issuer-keys.js'
+import { readHeader, type TokenRequest } from './token-request.js'
 
 const SCHEME = /^(?:DIDAuth|Bearer) +([^ ]+)$/i
 const PREFIXES: readonly unknown[] = ['', '__Host-', '__Secure-']
@@ -41,13 +42,6 @@ export interface VerifierOptions {
   endedSessions?: boolean | EndedSessionsOptions | undefined
   /** Clock of the verifier, for tests. Default: the clock of this machine. */
   clock?: { nowSeconds(): number } | undefined
-}
-
-/** A request of the Fetch API (Workers, Bun, Deno) or of Node. */
-export interface TokenRequest {
-  readonly method?: string | undefined
-  readonly headers:
-    { get(name: string): string | null } | Readonly<Record<string, string | readonly string[] | undefined>>
 }
 
 /** The user of a verified access token. */
@@ -180,16 +174,6 @@ function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule
   assertSameSite({ method: request.method, headers }, trustedOrigins)
   if (others.length > 0) throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason: { check: 'Cookie', cookie } })
   return value
-}
-
-function readHeader({ headers }: TokenRequest, name: string): string | undefined {
-  if (isWebHeaders(headers)) return headers.get(name) ?? undefined
-  const value = headers[name]
-  return typeof value === 'string' ? value : value?.join(', ')
-}
-
-function isWebHeaders(headers: TokenRequest['headers']): headers is { get(name: string): string | null } {
-  return typeof headers.get === 'function'
 }
 
 function listCookies(name: string, header: string): string[] {

@@ -6,6 +6,7 @@ import { findEndedSessionsProblem } from '../protocol/ended-sessions.js'
 import { readField } from '../protocol/json.js'
 import { isSecureUrl, parseHttpUrl } from '../protocol/parse-url.js'
 import { createConfigError } from './issuer-keys.js'
+import { createWarningLogger } from './log-warnings.js'
 
 /** Service that publishes the list, and the check of its signatures. */
 interface Publisher {
@@ -38,8 +39,5 @@ export function createEndedSessionReader(
     throw new Error(`the discovery document of ${audience} names no ended_sessions_uri`)
   }
   const findSource = async () => ({ url: await findUrl(), issuers, audience, findKeys })
-  const logger = {
-    warn: (fields: object, message: string) => console.warn(`express-did-auth/verify: ${message}`, fields)
-  }
-  return new EndedSessionReader({ clock, logger, curve: pureCurve, findSource }, options)
+  return new EndedSessionReader({ clock, logger: createWarningLogger(), curve: pureCurve, findSource }, options)
 }

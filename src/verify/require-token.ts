@@ -1,7 +1,10 @@
 import { sendErrorAnswer } from '../error-answer.js'
-import { DidAuthError, errorStatuses } from '../errors.js'
-import type { AccessTokenVerifier, TokenRequest, VerifiedToken } from './access-token-verifier.js'
+import { DidAuthError, errorStatuses, type DidAuthErrorCode } from '../errors.js'
+import { parseHttpUrl } from '../protocol/parse-url.js'
+import type { AccessTokenVerifier, VerifiedToken } from './access-token-verifier.js'
 import { createConfigError } from './issuer-keys.js'
+import type { ResourceTokenVerifier } from './resource-token-verifier.js'
+import type { TokenRequest } from './token-request.js'
 
 /** Part of an Express request that the middleware uses. */
 export interface GuardedRequest extends TokenRequest {
@@ -17,20 +20,33 @@ export interface GuardedResponse {
   end(body: string): unknown
 }
 
+/** Options of {@link requireToken}. */
+export interface RequireTokenOptions {
+  /**
+   * URL of the metadata of this resource, as `protectedResource` returns it. A 401 then names it in `WWW-Authenticate`
+   * with the scheme `Bearer`, so that OAuth and MCP clients find the service that issues tokens (RFC 9728).
+   */
+  resourceMetadata?: string | undefined
+}
+
 /**
  * Creates Express middleware that lets only requests with a valid access token pass. It sets `req.user` and `req.auth`
  * as `requireDid` does. It answers 401 without a valid token, 403 to a cookie in an unsafe request that another site
- * caused, and 503 if the resolver is unavailable.
+ * caused, and 503 if the resolver, the issuer's keys or its list of ended sessions are unavailable.
  *
- * @param verify - the result of `accessTokenVerifier`
+ * @param verify - the result of `accessTokenVerifier` or `resourceTokenVerifier`
  * @throws DidAuthError ERR_CONFIG, at setup, for any other argument
  * @example
  * app.get('/orders', requireToken(verify), (req, res) => res.json(ordersOf(req.auth.canonicalDid)))
  */
 export function requireToken(
-  verify: AccessTokenVerifier
+  verify: AccessTokenVerifier | ResourceTokenVerifier,
+  options: RequireTokenOptions = {}
 ): (req: GuardedRequest, res: GuardedResponse, next: (error?: unknown) => void) => void {
   assertVerifier(verify)
+  const { resourceMetadata } = options
+  if (resourceMetadata !== undefined && !isQuotableUrl(resourceMetadata))
+    throw createConfigError('requireToken: give resourceMetadata as an http(s) URL')
   return (req, res, next) => {
     const pass = ({ did, ...auth }: VerifiedToken): void => {
       Object.assign(req, { user: { did }, auth })
@@ -41,7 +57,8 @@ export function requireToken(
       if (res.headersSent) return
       const { code, message: text, retryAfterSeconds } = error
       const refusal = { status: errorStatuses[code], code, text, retryAfterSeconds }
-      sendErrorAnswer(req, res, refusal, { serviceUrl: verify.audience })
+      const challenge = resourceMetadata === undefined ? undefined : createChallenge(resourceMetadata, code)
+      sendErrorAnswer(req, res, refusal, { serviceUrl: verify.audience, challenge })
     }
     verify.request(req).then(pass, refuse).catch(next)
   }
@@ -49,5 +66,19 @@ export function requireToken(
 
 function assertVerifier(verify: { request?: unknown } | undefined): void {
   if (typeof verify?.request === 'function') return
-  throw createConfigError('requireToken: give the result of accessTokenVerifier')
+  throw createConfigError('requireToken: give the result of accessTokenVerifier or resourceTokenVerifier')
+}
+
+/** Whether a value is a URL that can be a quoted string in a header. @see RFC 9110, section 5.6.4 */
+function isQuotableUrl(value: unknown): boolean {
+  return typeof value === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(value) && parseHttpUrl(value) !== undefined
+}
+
+/**
+ * Returns the challenge of a 401. A request without token gets no error.
+ * @see RFC 9728, section 5.1; RFC 6750, section 3
+ */
+function createChallenge(resourceMetadata: string, code: DidAuthErrorCode): string {
+  const error = code === 'ERR_ACCESS_TOKEN_MISSING' ? '' : 'error="invalid_token", '
+  return `Bearer ${error}resource_metadata="${resourceMetadata}"`
 }

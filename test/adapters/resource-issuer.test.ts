@@ -1,18 +1,25 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals'
-import { createHmac, generateKeyPairSync, sign, type KeyObject } from 'node:crypto'
+import { createHmac, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import type { RequestListener } from 'node:http'
 import { SignJWT, UnsecuredJWT } from 'jose'
+import { loadCurve } from '../../src/adapters/curve.js'
 import { createResourceIssuer } from '../../src/adapters/resource-issuer.js'
 import type { IssuerEndedSessionsOptions, ResourceKey } from '../../src/ports.js'
 import { deadRpcUrl } from '../support/faults/rpc-node.js'
 import { createMachine } from '../support/fixtures/machines.js'
 import { refusal } from '../support/fixtures/refusal.js'
-import { startIssuer, type TestIssuer } from '../support/servers/resource-tokens.js'
+import {
+  createPayload,
+  encodeJson,
+  ORDERS,
+  signToken,
+  startIssuer,
+  type TestIssuer
+} from '../support/servers/resource-tokens.js'
 import { resourceKey } from '../support/servers/test-app.js'
 import { es256k } from '../protocol/forge-jwt.js'
 import { createNumberedWallet, serviceWallet, TestClock } from '../support/fixtures/fixtures.js'
 
-const ORDERS = 'https://orders.example'
 const KEYS = '/.well-known/jwks.json'
 const DISCOVERY = '/.well-known/did-auth.json'
 const LIST = '/.well-known/ended-sessions'
@@ -28,32 +35,9 @@ async function createVerifier(
   const warnings: Record<string, unknown>[] = []
   const ignore = (): void => undefined
   const logger = { info: ignore, error: ignore, warn: (fields: Record<string, unknown>) => void warnings.push(fields) }
-  const parts = { issuer: issuer.url, audience: ORDERS, keys, networks, endedSessions, clock, logger }
+  const parts = { issuer: issuer.url, audience: ORDERS, keys, networks, endedSessions, clock, logger, loadCurve }
   const verify = createResourceIssuer(parts)
   return { clock, warnings, verify, fetches: () => issuer.asked.filter((path) => path === KEYS).length }
-}
-
-/** Returns the claims of a token of the issuer. */
-const createPayload = (issuer: TestIssuer, changes: object = {}) => ({
-  iss: issuer.url,
-  aud: ORDERS,
-  sub: serviceWallet.did,
-  iat: 1_800_000_000,
-  exp: 1_800_000_300,
-  ...changes
-})
-
-const createHeader = async (issuer: TestIssuer, changes: object = {}) => {
-  const [{ kid }] = (await issuer.get(KEYS).expect(200)).body.keys
-  return { alg: 'ES256', typ: 'at+jwt', kid: kid as string, ...changes }
-}
-const encodeJson = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
-
-/** Returns a token with a valid signature of the issuer's own key. */
-async function signToken(issuer: TestIssuer, payload: object, headerChanges: object = {}): Promise<string> {
-  const input = `${encodeJson(await createHeader(issuer, headerChanges))}.${encodeJson(payload)}`
-  const key = { key: resourceKey(1) as never, format: 'jwk', dsaEncoding: 'ieee-p1363' } as const
-  return `${input}.${sign('sha256', Buffer.from(input), key).toString('base64url')}`
 }
 
 function answerKeys(issuer: TestIssuer, keys: unknown[]): void {
@@ -213,12 +197,23 @@ describe('createResourceIssuer: fetching keys', () => {
     expect(issuer.asked).toEqual([])
   })
 
+  // Cause: in Workers, the fetch of a request that was cancelled never settles, and all later requests waited for it.
+  it('fetches again 10 s after a fetch that does not settle', async () => {
+    const issuer = await startIssuer()
+    const { verify, clock } = await createVerifier(issuer)
+    const token = await issuer.tokenFor(ORDERS)
+    jest.spyOn(globalThis, 'fetch').mockImplementationOnce(() => new Promise(() => undefined))
+    void verify(token)
+    clock.seconds += 10
+    await expect(verify(token)).resolves.toMatchObject({ claims: { aud: ORDERS } })
+  })
+
   it('fetches once for concurrent users, and again after 10 min', async () => {
     const issuer = await startIssuer()
     const { verify, clock, fetches } = await createVerifier(issuer)
     const { accessToken } = await issuer.logIn()
     const tokens = [1, 2, 3].map(() => issuer.tokenFor(ORDERS, accessToken))
-    await Promise.all((await Promise.all(tokens)).map(verify))
+    await Promise.all((await Promise.all(tokens)).map((token) => verify(token)))
     expect(fetches()).toBe(1)
     issuer.clock.seconds = clock.seconds += 599
     await verify(await issuer.tokenFor(ORDERS))

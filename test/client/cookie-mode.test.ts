@@ -101,6 +101,7 @@ describe('DidAuthClient in cookie mode', () => {
   })
 
   it('signs out when its session was revoked, without POST /logout, which could hit newer cookies', async () => {
+    fakeClientTime(200)
     const auth = await outdated()
     await service.requireDid.sessions.revokeAll(alice.did)
     await expect(auth.fetch('/me')).rejects.toMatchObject({ code: 'SESSION_ENDED' })

@@ -2,7 +2,13 @@ import { beforeEach, describe, expect, it } from '@jest/globals'
 import express from 'express'
 import { accessTokenVerifier, requireToken } from 'express-did-auth/verify'
 import { startServer } from '../support/fixtures/client-error.js'
-import { alice, requestStatus, type ClientService, startClientService } from '../support/servers/client-service.js'
+import {
+  alice,
+  requestStatus,
+  type ClientService,
+  fakeClientTime,
+  startClientService
+} from '../support/servers/client-service.js'
 import { serviceWallet } from '../support/fixtures/fixtures.js'
 import { createThrowing } from '../support/fixtures/refusal.js'
 
@@ -125,6 +131,7 @@ describe('DidAuthClient.fetch', () => {
   })
 
   it('notices a revoked session on a route that checks it', async () => {
+    fakeClientTime(200)
     const auth = await service.signedIn()
     await service.requireDid.sessions.revokeAll(alice.did)
     await expect(auth.fetch('/checked')).rejects.toMatchObject({ code: 'SESSION_ENDED', reason: 'revoked' })
@@ -246,6 +253,7 @@ describe('DidAuthClient.fetch to a second service that reads the list of ended s
   let orders: string
 
   beforeEach(async () => {
+    fakeClientTime(200, 500, 1_000)
     service = await startClientService({ endedSessions: true })
     const { clock } = service
     const endedSessions = { url: `${service.url}/.well-known/ended-sessions` }

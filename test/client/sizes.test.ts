@@ -14,6 +14,7 @@ const entries: [entry: string, source: string, bytes: number][] = [
   ['express-did-auth-client/vault', 'src/client/vault/index.ts', 4_000],
   ['express-did-auth-client/keyring', 'src/client/keyring/index.ts', 3_500],
   ['express-did-auth-client/passkey', 'src/client/passkey/index.ts', 17_000],
+  ['express-did-auth-client/machine', 'src/client/machine/index.ts', 3_500],
   ['express-did-auth-client/qr', 'src/client/qr/index.ts', 5_000]
 ]
 
@@ -63,6 +64,7 @@ const stated: readonly (readonly [page: string, pattern: RegExp, entries: readon
   ['src/client/README.md', /client\/qr` \|.*\| ([\d.]+) kB/, ['client/qr']],
   ['src/client/KEYS.md', /client\/passkey` \(([\d.]+) kB/, ['client/passkey']],
   ['src/client/KEYS.md', /client\/keyring` \(([\d.]+) kB/, ['client/keyring']],
+  ['src/client/MACHINES.md', /client\/machine` \(([\d.]+) kB/, ['client/machine']],
   [
     'test/bench/README.md',
     /\| ([\d.]+) \/ ([\d.]+) \/ ([\d.]+) \/ ([\d.]+) kB; EIP-4361 ([\d.]+) kB.*keyring ([\d.]+) kB, passkey ([\d.]+)/,

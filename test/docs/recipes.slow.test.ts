@@ -77,9 +77,8 @@ describe('the first commands of the documents', () => {
   const install = findBlock('README.md', 'sh', 'npm install')
 
   beforeAll(async () => {
-    mkdirSync(join(folder, 'checkout'))
     mkdirSync(project)
-    const { library, client } = await packAll(join(folder, 'checkout'))
+    const { library, client } = await packAll()
     tarballs.set('express-did-auth', library.tarball).set('express-did-auth-client', client.tarball)
     await type(project, install)
   }, scaled(240_000))

@@ -370,18 +370,6 @@ describe('requireDid.with({ deviceProof: true })', () => {
 })
 
 describe('the configuration of device binding', () => {
-  it.each([
-    [{ deviceBinding: 'off' }, ['deviceBinding is off']],
-    [{ deviceBinding: 'required', useCookies: true }, ['pages cannot read the tokens in cookies']],
-    [{ deviceBinding: 'accepted' }, []]
-  ] as const)('warns of a guard whose proofs most clients cannot give: %j %j', async (config, reasons) => {
-    const { requireDid, log } = await testApp(config)
-    requireDid.with({ deviceProof: true })
-    const warnings = log.filter(({ fields, level }) => level === 'warn' && fields.event === 'configuration')
-    const expected = reasons.map((why) => `requireDid.with({ deviceProof: true }) refuses most requests: ${why}`)
-    expect(warnings.map(({ message }) => message)).toEqual(expected)
-  })
-
   it('needs an origin that proofs can name', async () => {
     const config = { serviceUrl: 'urn:service', deviceBinding: 'accepted' } as const
     await expect(testApp(config)).rejects.toThrow(

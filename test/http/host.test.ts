@@ -295,3 +295,11 @@ describe('createRouteFinder', () => {
     expect(findRoute(request, [setting])[0]).toBe(expected?.answer)
   )
 })
+
+it('the address in a header counts only if the host trusts its proxy', async () => {
+  const { post, log } = await testApp({ maxRequestsPerTimeSlot: 1 })
+  const name = (number: number) => post('/request-auth', { did }, { 'X-Forwarded-For': `192.0.2.${number}` })
+  for (let number = 0; number < 10; number += 1) await name(number).expect(200)
+  await name(99).expect(429)
+  expect(log.filter(({ fields }) => fields.event === 'trust-proxy-off')).toHaveLength(1)
+})

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import express, { type ErrorRequestHandler } from 'express'
 import request from 'supertest'
 import { toParserRefusal } from '../../src/express/mount-routes.js'
+import { setCookies } from '../support/servers/app-client.js'
 import { testApp } from '../support/servers/test-app.js'
 import { createThrowing } from '../support/fixtures/refusal.js'
 
@@ -72,4 +73,16 @@ describe('toParserRefusal', () => {
     [new Error('x'), undefined],
     ['x', undefined]
   ])('maps %j to %s', (error, code) => expect(toParserRefusal(error)?.code).toBe(code))
+})
+
+// Cause: the host's parser refused the body of a logout before this package's route, and both cookies stayed.
+it("a logout whose body the host's parser refuses clears both cookies, except for another site", async () => {
+  const config = { useCookies: true }
+  const { app, logInForCookies } = await testApp(config, { before: (host) => host.use(express.json()) })
+  const Cookie = await logInForCookies()
+  const send = () => request(app).post('/logout').set({ Cookie }).type('json').send('{"refreshToken":')
+  const cleared = setCookies(await send().expect(400, 'Malformed JSON'))
+  expect(cleared.map((cookie) => cookie.slice(0, cookie.indexOf(';')))).toEqual(['authorization=', 'refresh-token='])
+  const refused = await send().set('Sec-Fetch-Site', 'cross-site').expect(403, 'Cross-origin request refused')
+  expect(setCookies(refused)).toEqual([])
 })

@@ -220,10 +220,10 @@ describe('a body over a connection', () => {
       socket.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
       socket.write(`${head('/request-auth')}Content-Length: 9\r\n\r\n`)
       await arrived
-      jest.advanceTimersByTime(30_000)
+      await jest.advanceTimersByTimeAsync(30_000)
       await closed
       expect(text).toMatch(
-        /^HTTP\/1.1 408 Request Timeout\r\n(.*\r\n)*Connection: close\r\n(.*\r\n)*\r\nRequest timeout$/
+        /^HTTP\/1.1 408 Request Timeout\r\n(.*\r\n)*Connection: close\r\n(.*\r\n)*\r\nRequest timeout$/i
       )
     }).finally(() => jest.useRealTimers())
   })

@@ -1,12 +1,35 @@
 import { describe, expect, it } from '@jest/globals'
 import type { RequestListener, ServerResponse } from 'node:http'
 import { systemClock } from '../../src/time.js'
-import { startGuardWorker } from '../support/engines/workerd.js'
+import { startGuardWorker, startWorkerOfSource } from '../support/engines/workerd.js'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { startServer } from '../support/fixtures/client-error.js'
 import { serviceWallet } from '../support/fixtures/fixtures.js'
 import { until } from '../support/fixtures/until.js'
+import { ORDERS, startIssuer } from '../support/servers/resource-tokens.js'
 import { serviceUrl, testApp } from '../support/servers/test-app.js'
+
+/** Machine that creates a key, gets a token, and shows it to its own guard. */
+const MACHINE = `import { createMachineKey, machineToken } from './src/client/machine/index.js'
+import { resourceTokenVerifier } from './src/verify/index.js'
+export default {
+  async fetch(request, { url, audience }, context) {
+    const key = await createMachineKey()
+    const { accessToken } = await machineToken({ url, ...key, resource: audience })
+    const verify = resourceTokenVerifier({ issuer: url, audience })
+    const guarded = new Request(request.url, { headers: { Authorization: 'Bearer ' + accessToken } })
+    const { did } = await verify.request(guarded, { waitUntil: (work) => context.waitUntil(work) })
+    return Response.json({ isSame: did === key.did })
+  }
+}`
+
+describe('express-did-auth-client/machine in the Workers runtime', () =>
+  it('gets a token, which resourceTokenVerifier accepts there', async () => {
+    const { url } = await startIssuer({ machineLogin: true, clock: systemClock })
+    const worker = await startWorkerOfSource(MACHINE, { url, audience: ORDERS })
+    afterTest(() => worker.stop())
+    expect(await (await fetch(worker.url)).json()).toEqual({ isSame: true })
+  }))
 
 describe('express-did-auth/verify in the Workers runtime', () => {
   it('refuses a token after a logout, by a list that arrives after the response of the request', async () => {

@@ -5,13 +5,8 @@ import { migrateStore, postgresStore } from '../../src/stores/postgres/index.js'
 import { migratePostgres, type PostgresMigration } from '../../src/stores/postgres/migrate-postgres.js'
 import { PostgresDatabase } from '../../src/stores/postgres/postgres-database.js'
 import { createSession, service, START_SECONDS } from '../../src/testing/store-case.js'
-import {
-  runOn,
-  testDatabase,
-  unqualifiedFunctions,
-  unqualifiedFunctionsIn,
-  type TestDatabase
-} from '../support/engines/postgres-server.js'
+import { runOn, testDatabase, type TestDatabase } from '../support/engines/postgres-server.js'
+import { unqualifiedFunctions, unqualifiedFunctionsIn } from '../support/fixtures/unqualified-functions.js'
 import { until } from '../support/fixtures/until.js'
 import { postgresDialect } from '../../src/stores/sql/dialect.js'
 import type { SqlQuery } from '../../src/stores/sql/query.js'

@@ -14,12 +14,11 @@ interface Bearer {
 const { auth } = createRequire(join(root, 'test/slow/node_modules/x.js'))('express-oauth2-jwt-bearer') as Bearer
 
 describe('express-oauth2-jwt-bearer', () => {
-  it('protects a route by resource tokens, configured as in the reference', async () => {
+  it('protects a route by resource tokens, configured by the URL of the issuer as in the reference', async () => {
     const now = { clock: systemClock, challengeExpirationTimeInSeconds: 86_400 }
-    const { url: issuer, tokenFor } = await startIssuer(now)
-    const jwksUri = `${issuer}/.well-known/jwks.json`
+    const { url: issuerBaseURL, tokenFor } = await startIssuer(now)
     const audience = 'https://orders.example'
-    const guard = auth({ issuer, jwksUri, audience, tokenSigningAlg: 'ES256', strict: true })
+    const guard = auth({ issuerBaseURL, audience, tokenSigningAlg: 'ES256', strict: true })
     const app = express().get('/orders', guard, (req, res) => {
       res.json((req.auth as unknown as { payload: object }).payload)
     })

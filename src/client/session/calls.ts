@@ -2,7 +2,8 @@ import { NOT_SIGNED_IN, PROTOCOL } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import type { Setting } from './options.js'
 import { askJson } from '../wire/request.js'
-import { createTokenCache, type CachedToken } from './resource-tokens.js'
+import type { CachedToken } from '../wire/cached-token.js'
+import { createTokenCache } from './resource-tokens.js'
 
 /** One of the user's sessions, times in whole seconds. */
 export interface ListedSession {

@@ -2,4 +2,5 @@
 export * from '../wire/errors.js'
 export { VaultClient, type VaultAuth, type VaultClientOptions } from './vault-client.js'
 export type { EntryOptions, ReadOptions, WriteOptions } from './vault-client.js'
+export type { ResourceAuth } from '../wire/resource-fetch.js'
 export type { VaultBackup, VaultKey, VaultList, VaultStorage, Written } from './vault-client.js'

@@ -25,10 +25,10 @@ export interface VaultAuth extends Partial<Pick<ResourceAuth, 'tokenFor'>> {
 /** Options of a vault client. */
 export interface VaultClientOptions {
   /**
-   * A client of the vault or, with `resource`, of a service whose tokens the vault accepts. It must be logged in,
-   * except for `get` with a DID.
+   * A client of the vault or, with `resource`, of a service whose tokens the vault accepts, also a `MachineClient`. It
+   * must be logged in, except for `get` with a DID.
    */
-  readonly auth: VaultAuth
+  readonly auth: VaultAuth | ResourceAuth
   /** URL of the vault, as the service of `auth` lists it in `resources`. */
   readonly resource?: string
   /** URL at which the vault is reachable. Default: `resource`. */
@@ -157,7 +157,9 @@ export class VaultClient {
     if (resource === undefined) {
       // The vault's paths are strings, so `fetch` is only called with strings.
       const fetchOption = fetch && { fetch: fetch as typeof globalThis.fetch }
-      this.#public = { ...service, url: '', fetch: (path, init) => auth.fetch(path, { ...init, ...fetchOption }) }
+      // The caller gives a client of the vault, since there is no `resource`.
+      const own = auth as VaultAuth
+      this.#public = { ...service, url: '', fetch: (path, init) => own.fetch(path, { ...init, ...fetchOption }) }
       this.#withToken = this.#public
     } else {
       // Paths begin with a dot, see joinPath.

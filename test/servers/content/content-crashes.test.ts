@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { fileURLToPath, pathToFileURL } from 'node:url'
 import { did, readTexts, type ContentFolder, type TestStore } from '../../support/servers/content-stores.js'
 import { contentEngines } from '../../support/servers/postgres-contents.js'
+import { nameOptions, nodeOptions, scriptFile } from '../../support/servers/run-script.js'
 import { until } from '../../support/fixtures/until.js'
 
 /** Number of attempts per crash point. */
@@ -95,11 +95,10 @@ interface Writer {
 
 /** Starts a process that runs test/support/servers/content-child.ts. */
 function startWriter(place: string, name: string, ...point: string[]): Writer {
-  const resolveSupport = (file: string): URL => new URL(`../../support/servers/${file}`, import.meta.url)
-  const imports = pathToFileURL(fileURLToPath(resolveSupport('server-imports.ts'))).href
+  const script = scriptFile('test/support/servers/content-child.ts')
   const child: ChildProcess = spawn(
     process.execPath,
-    ['--import', 'tsx', '--import', imports, fileURLToPath(resolveSupport('content-child.ts')), place, name, ...point],
+    [...nodeOptions, ...nameOptions(), script, place, name, ...point],
     { stdio: ['ignore', 'pipe', 'inherit'], env: { PATH: process.env.PATH } }
   )
   const lines: string[] = []

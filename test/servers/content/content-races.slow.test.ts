@@ -1,12 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { failingObjects, raceOfWriters, randomEnds } from '../../support/models/content-race.js'
 import { usePostgresContents, type PostgresContents } from '../../support/servers/postgres-contents.js'
-import { scaled } from '../../support/fixtures/time-factor.js'
+import { note, rounds } from '../../support/fixtures/time-factor.js'
 
-const OPERATIONS = Number(process.env.RACE_OPERATIONS ?? 100_000)
-const MAX_SECONDS = 180
-
-jest.setTimeout(scaled(3 * MAX_SECONDS * 1_000))
+const OPERATIONS = { race: rounds(3_000, 100_000), raceWithFaults: rounds(1_000, 10_000) }
 
 const make = usePostgresContents()
 let files: PostgresContents
@@ -20,22 +17,21 @@ const countDeadlocks = async (): Promise<number> => {
   return Number(row?.deadlocks)
 }
 
-describe(`${OPERATIONS} operations of 20 writers on 5 users and 6 contents, within 3 minutes`, () => {
+describe('operations of 20 writers on 5 users and 6 contents', () => {
   it('lose nothing, leave nothing behind, and cause no deadlock', async () => {
-    const race = { operations: OPERATIONS, maxSeconds: MAX_SECONDS, stores: 4 }
-    const { faults, refusals, operations } = await raceOfWriters(files, race)
+    const { faults, refusals } = await raceOfWriters(files, { operations: OPERATIONS.race, stores: 4 })
     expect({ faults, refusals, deadlocks: await countDeadlocks() }).toEqual({ faults: [], refusals: [], deadlocks: 0 })
-    process.stdout.write(`race: ${operations} operations, repeated ${JSON.stringify(files.retries())}\n`)
+    note('N10', `${OPERATIONS.race} operations, repeated ${JSON.stringify(files.retries())}`)
   })
 
   it('lose nothing acknowledged while objects fail and connections break', async () => {
-    const race = { operations: OPERATIONS / 10, maxSeconds: MAX_SECONDS / 3, stores: 4 }
-    const { faults, refusals, operations } = await raceOfWriters(files, {
-      ...race,
+    const { faults, refusals } = await raceOfWriters(files, {
+      operations: OPERATIONS.raceWithFaults,
+      stores: 4,
       objects: failingObjects(),
       background: randomEnds(files)
     })
     expect({ faults, deadlocks: await countDeadlocks() }).toEqual({ faults: [], deadlocks: 0 })
-    process.stdout.write(`race with faults: ${operations} operations, ${refusals.length} refused\n`)
+    note('N10', `${OPERATIONS.raceWithFaults} operations with faults, ${refusals.length} refused`)
   })
 })

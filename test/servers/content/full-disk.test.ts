@@ -1,17 +1,13 @@
 import { describe, expect, it } from '@jest/globals'
 import { spawnSync } from 'node:child_process'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { nameOptions, nodeOptions, scriptFile } from '../../support/servers/run-script.js'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 
-const resolveSupport = (name: string): string =>
-  fileURLToPath(new URL(`../../support/servers/${name}`, import.meta.url))
 const script = [
   process.execPath,
-  '--import',
-  'tsx',
-  '--import',
-  pathToFileURL(resolveSupport('server-imports.ts')).href,
-  resolveSupport('full-disk-child.ts')
+  ...nodeOptions,
+  ...nameOptions(),
+  scriptFile('test/support/servers/full-disk-child.ts')
 ]
 
 /** Runs the script on a separate small disk or, if mounting is not allowed, with a limited file size. */

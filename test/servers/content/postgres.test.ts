@@ -39,8 +39,8 @@ import {
   type WatchedPool
 } from '../../support/servers/postgres-contents.js'
 import { runCommand } from '../../support/servers/command-line.js'
-import { unqualifiedFunctions } from '../../support/engines/postgres-server.js'
 import { tcpProxy, type TcpProxy } from '../../support/faults/tcp-proxy.js'
+import { unqualifiedFunctions } from '../../support/fixtures/unqualified-functions.js'
 import { until } from '../../support/fixtures/until.js'
 
 const place = { did, key: 'k' }

@@ -6,7 +6,7 @@ import { contentStoreContract } from '../../contracts/content-store.js'
 import { objectStoreContract } from '../../contracts/object-store.js'
 import { createObjectName, listObjectNames, sqliteFolder } from '../../support/servers/content-stores.js'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
-import { startSwift, type SwiftServer } from '../../support/engines/swift-server.js'
+import { PAGE_LENGTH, startSwift, type SwiftServer } from '../../support/engines/swift-server.js'
 
 let swift: SwiftServer
 let stores = 0
@@ -28,7 +28,7 @@ describe('createS3ObjectStore on OpenStack Swift', () => {
     const file = join(path, 'body')
     writeFileSync(file, 'x')
     const store = createStore()
-    const names = Array.from({ length: 1_005 }, (_, number) => createObjectName(String(number))).sort()
+    const names = Array.from({ length: PAGE_LENGTH + 5 }, (_, number) => createObjectName(String(number))).sort()
     for (let start = 0; start < names.length; start += 10)
       await Promise.all(names.slice(start, start + 10).map((name) => store.put(name, file)))
     expect(await listObjectNames(store)).toEqual(names)

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
@@ -96,6 +96,9 @@ describe('a foreign object below the prefix', () =>
 
 describe('a temporary failure', () => {
   const temporaryFaults: S3Fault[] = ['reset', 'done and 500', 'slow down']
+  // The length of a pause before a retry is its usual length multiplied by this number plus 0.5.
+  beforeEach(() => void jest.spyOn(Math, 'random').mockReturnValue(-0.5))
+  afterEach(() => void jest.restoreAllMocks())
 
   it.each(everyVerb.flatMap(([verb]) => temporaryFaults.map((fault) => [verb, fault] as const)))(
     'is retried during %s if the storage fails twice with "%s"',

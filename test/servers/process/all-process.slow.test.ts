@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { ServerProcesses, spawnCli, type ServerProcess } from '../../support/servers/server-process.js'
 import { root } from '../../support/engines/packed-package.js'
 import { testDatabase } from '../../support/engines/postgres-server.js'
-import { nodeOptions, scriptFile } from '../../support/servers/run-script.js'
+import { nameOptions, nodeOptions, scriptFile } from '../../support/servers/run-script.js'
 import { ask, askUntilReady, logIn, me, post } from '../../support/servers/server-client.js'
 import { freePort } from '../../support/faults/tcp-proxy.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
@@ -139,8 +139,7 @@ net.Server.prototype.listen = function (...where) {
 
   it('stop when the shell of npm ends, and continue without npm when their shell ends', async () => {
     const ports = { AUTH_PORT: '0', RELAY_PORT: '0', VAULT_PORT: '0', DATA_DIR: servers.folder }
-    const imports = scriptFile('test/support/servers/server-imports.ts')
-    const command = [process.execPath, ...nodeOptions, '--import', imports, scriptFile('servers/cli.ts'), 'all']
+    const command = [process.execPath, ...nodeOptions, ...nameOptions(), scriptFile('servers/cli.ts'), 'all']
     const line = command.map((word) => `"${word}"`).join(' ')
     /** Starts the servers as children of a shell, and ends only the shell. */
     const orphan = async (env: Record<string, string>): Promise<{ output: () => string; kill: () => void }> => {

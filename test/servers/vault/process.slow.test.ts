@@ -10,6 +10,7 @@ import { startFaultyNode } from '../../support/faults/faulty-ipfs-node.js'
 import { deadRpcUrl } from '../../support/faults/rpc-node.js'
 import { ask, askUntilReady, logIn, post, refresh, signedLogin } from '../../support/servers/server-client.js'
 import { until } from '../../support/fixtures/until.js'
+import { endLeases } from '../../support/servers/vault-with-node.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
@@ -93,8 +94,9 @@ describe('the vault as a process', () => {
       await first.ended
       await node.heal()
       expect(node.pins.size).toBe(0)
+      // The killed process may hold the lease of the pin.
+      endLeases(join(servers.folder, 'vault', 'vault.db'))
       await start({ IPFS_API_URL: node.url })
-      // The killed process may hold the lease of the pin for 20 s, and the worker runs every 10 s.
       await until(() => node.pins.size > 0)
       expect([...node.pins]).toEqual([(JSON.parse(answer.text) as { id: string }).id])
     } finally {

@@ -29,9 +29,8 @@ describe('the packed client', () => {
   const resolveSlowPackage = (name: string): string => join(root, 'test/slow/node_modules', name)
 
   beforeAll(async () => {
-    mkdirSync(join(folder, 'checkout'))
     mkdirSync(project)
-    packed = (await packAll(join(folder, 'checkout'))).client
+    packed = (await packAll()).client
     writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }\n')
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']
     await runIn(project, 'npm', 'install', ...options, packed.tarball)
@@ -62,7 +61,7 @@ describe('the packed client', () => {
   it('contains only the build and documents, with every file that package.json names', () => {
     const isBuild = (path: string): boolean => /^dist\/(?:client|protocol)\/.+\.(?:js|d\.ts)$/.test(path)
     const others = packed.files.filter((path) => !isBuild(path))
-    expect(others.sort()).toEqual(['KEYS.md', 'LICENSE', 'README.md', 'package.json'])
+    expect(others.sort()).toEqual(['KEYS.md', 'LICENSE', 'MACHINES.md', 'README.md', 'package.json'])
     const text = readFileSync(join(root, 'src/client/package.json'), 'utf8')
     const named = [...text.matchAll(/"\.\/(dist\/[^"]+)"/g)].map(([, path = '']) => path)
     expect(named.length).toBeGreaterThan(14)

@@ -143,9 +143,8 @@ describe('the packed library', () => {
   let packed: PackedPackage = { tarball: '', files: [] }
 
   beforeAll(async () => {
-    mkdirSync(join(folder, 'checkout'))
     mkdirSync(project)
-    const { library, client } = await packAll(join(folder, 'checkout'))
+    const { library, client } = await packAll()
     packed = library
     writeFileSync(join(project, 'package.json'), '{ "private": true }\n')
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error']

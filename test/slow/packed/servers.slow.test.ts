@@ -26,8 +26,8 @@ describe('the packed express-did-auth-servers', () => {
   const exits: Promise<unknown>[] = []
 
   beforeAll(async () => {
-    for (const name of ['checkout', 'project', 'nodes']) mkdirSync(join(folder, name))
-    const { library, servers } = await packAll(join(folder, 'checkout'))
+    for (const name of ['project', 'nodes']) mkdirSync(join(folder, name))
+    const { library, servers } = await packAll()
     packed = servers
     for (const inside of [project, nodes]) writeFileSync(join(inside, 'package.json'), '{ "private": true }\n')
     // Install scripts, which would compile packages, do not run.

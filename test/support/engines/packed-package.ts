@@ -1,10 +1,22 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync
+} from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { scaled } from '../fixtures/time-factor.js'
+import { runPid } from '../servers/run-script.js'
 
 export const root = fileURLToPath(new URL('../../..', import.meta.url))
 
@@ -46,12 +58,35 @@ export interface PackedPackage {
   files: string[]
 }
 
+/** The packages of this repository. */
+type PackedPackages = Record<'library' | 'client' | 'servers', PackedPackage>
+
 /**
- * Builds and packs all packages in a copy, because packing deletes and rebuilds `dist`, which others may be using.
+ * Builds and packs all packages once in a run of Jest. The first test file that needs them does this, and others wait
+ * for it. .config/remove-compiled.js removes them.
  *
- * @param folder - empty folder, which receives the copy
+ * @throws Error with the output of npm, for each test file
  */
-export async function packAll(folder: string): Promise<Record<'library' | 'client' | 'servers', PackedPackage>> {
+export async function packAll(): Promise<PackedPackages> {
+  const folder = join(tmpdir(), `did-auth-packed-${runPid}`)
+  const record = join(folder, 'packed.json')
+  try {
+    mkdirSync(folder)
+    const outcome = await packIn(join(folder, 'checkout')).catch((error: unknown) => ({ failure: String(error) }))
+    writeFileSync(`${record}-new`, JSON.stringify(outcome))
+    renameSync(`${record}-new`, record)
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== 'EEXIST') throw error
+    while (!existsSync(record)) await pause(100)
+  }
+  const outcome = JSON.parse(readFileSync(record, 'utf8')) as PackedPackages | { failure: string }
+  if ('failure' in outcome) throw new Error(outcome.failure)
+  return outcome
+}
+
+/** Packs in a copy, because packing deletes and rebuilds `dist`, which others may be using. */
+async function packIn(folder: string): Promise<PackedPackages> {
+  mkdirSync(folder)
   // The copy has all files of a checkout, including those that must not be published: the tests show their absence.
   const unwanted = ['node_modules', '.git', '.cache', 'dist', 'data']
   for (const name of readdirSync(root).filter((name) => !unwanted.includes(name))) {

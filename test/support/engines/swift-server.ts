@@ -21,14 +21,17 @@ export interface SwiftServer {
 
 const LAYERS = ['object', 'container', 'account'] as const
 const ACCOUNT = { accessKeyId: 'test:tester', secretAccessKey: 'testing', region: 'us-east-1' }
+/** Maximum number of objects that one response lists. */
+export const PAGE_LENGTH = 100
 const PIPELINE = 'catch_errors gatekeeper cache listing_formats s3api tempauth copy slo'
 
 /**
  * Starts Swift on free ports, with one copy of all data in a new folder. The file system must support extended
- * attributes. The only other file that Swift reads is `/etc/swift/swift.conf` of Debian's package.
+ * attributes, which older versions of Linux do not have in memory. The only other file that Swift reads is
+ * `/etc/swift/swift.conf` of Debian's package.
  */
 export async function startSwift(): Promise<SwiftServer> {
-  const { path: folder, remove } = temporaryFolder()
+  const { path: folder, remove } = temporaryFolder('/var/tmp')
   const [proxyPort = 0, cachePort = 0, ...storagePorts] = await Promise.all([1, 2, 3, 4, 5].map(freePort))
   const running: Running[] = []
   const stop = async (): Promise<void> => {
@@ -87,6 +90,7 @@ function proxySections(cachePort: number): string {
   ]
     .join('\n')
     .replace('egg:swift#tempauth', 'egg:swift#tempauth\nuser_test_tester = testing .admin')
+    .replace('egg:swift#s3api', `egg:swift#s3api\nmax_bucket_listing = ${PAGE_LENGTH}`)
 }
 
 function startServer(folder: string, name: string, port: number, pipeline: string, sections: string): Running {

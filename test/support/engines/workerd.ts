@@ -1,8 +1,9 @@
 import { build } from 'esbuild'
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { temporaryFolder } from '../fixtures/store-folder.js'
@@ -27,46 +28,81 @@ export default {
   }
 }`
 
-/** A service in the Workers runtime. */
-export interface GuardWorker {
+/** A program in the Workers runtime. */
+export interface RunningWorker {
   url: string
   port: number
   stop(): Promise<void>
 }
 
 /** Starts a Worker whose routes all need an access token of a service, and that reads its list of ended sessions. */
-export async function startGuardWorker(options: Record<'issuer' | 'audience' | 'url', string>): Promise<GuardWorker> {
+export function startGuardWorker(options: Record<'issuer' | 'audience' | 'url', string>): Promise<RunningWorker> {
+  return startWorkerOfSource(GUARD, options)
+}
+
+/**
+ * Bundles a module, and starts it as a Worker.
+ *
+ * @param source - module that imports from the root of the repository
+ * @param variables - texts in the Worker's environment
+ */
+export async function startWorkerOfSource(
+  source: string,
+  variables: Readonly<Record<string, string>>
+): Promise<RunningWorker> {
   const folder = temporaryFolder()
+  const file = join(folder.path, 'worker.js')
   await build({
-    stdin: { contents: GUARD, resolveDir: root },
-    outfile: join(folder.path, 'worker.js'),
+    stdin: { contents: source, resolveDir: root },
+    outfile: file,
     bundle: true,
     format: 'esm',
     conditions: ['workerd', 'worker', 'browser']
   })
-  const bindings = Object.entries(options).map(([name, text]) => `(name = "${name}", text = ${JSON.stringify(text)})`)
+  const { stop, ...worker } = await startWorker(file, variables)
+  const stopAndRemove = async (): Promise<void> => {
+    await stop()
+    folder.remove()
+  }
+  return { ...worker, stop: stopAndRemove }
+}
+
+/**
+ * Starts a Worker.
+ *
+ * @param file - its bundle
+ * @param variables - its bindings
+ */
+export async function startWorker(
+  file: string,
+  variables: Readonly<Record<string, string>>,
+  flags: readonly string[] = []
+): Promise<RunningWorker> {
+  const bindings = Object.entries(variables).map(([name, text]) => `(name = "${name}", text = ${JSON.stringify(text)})`)
   const config = `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
-    (name = "main", worker = .guard),
+    (name = "main", worker = .service),
     (name = "internet", network = (allow = ["local"]))
   ],
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")]
 );
-const guard :Workerd.Worker = (
-  modules = [(name = "worker.js", esModule = embed "worker.js")],
+const service :Workerd.Worker = (
+  modules = [(name = "worker.js", esModule = embed "${basename(file)}")],
   bindings = [${bindings.join(', ')}],
-  compatibilityDate = "2026-01-01"
+  compatibilityDate = "2026-01-01",
+  compatibilityFlags = ${JSON.stringify(flags)}
 );
 `
-  const file = join(folder.path, 'config.capnp')
-  writeFileSync(file, config)
-  const child = spawn(PROGRAM, ['serve', file, '--control-fd=3'], { stdio: ['ignore', 'inherit', 'inherit', 'pipe'] })
+  const configFile = join(dirname(file), `${randomUUID()}.capnp`)
+  writeFileSync(configFile, config)
+  const child = spawn(PROGRAM, ['serve', configFile, '--control-fd=3'], {
+    stdio: ['ignore', 'ignore', 'inherit', 'pipe']
+  })
   const stop = async (): Promise<void> => {
     const ended = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined
     child.kill('SIGKILL')
     await ended
-    folder.remove()
   }
   try {
     const port = await readPort(child.stdio[3] as Readable)

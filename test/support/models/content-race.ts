@@ -27,8 +27,6 @@ const COLLECTOR_MILLISECONDS = 5
 
 export interface RaceOptions {
   readonly operations: number
-  /** Ends the race before all operations are done. */
-  readonly maxSeconds?: number
   readonly stores: number
   /** Wraps the object store, to simulate faults. */
   readonly objects?: (objects: ObjectStore) => ObjectStore
@@ -39,7 +37,6 @@ export interface RaceOptions {
 export interface RaceOutcome {
   /** Differences from the expected state; empty without faults. */
   readonly faults: string[]
-  readonly operations: number
   /** Errors of verbs that failed. */
   readonly refusals: string[]
 }
@@ -57,12 +54,11 @@ interface KeyModel {
  */
 export async function raceOfWriters(
   files: ContentFolder,
-  { operations, maxSeconds = Infinity, stores: count, objects = (same) => same, background }: RaceOptions
+  { operations, stores: count, objects = (same) => same, background }: RaceOptions
 ): Promise<RaceOutcome> {
   const options = { objects: objects(files.objects), tracksPins: true }
   const stores = await Promise.all(Array.from({ length: count }, () => files.open(options)))
   let [operationsLeft, isOver] = [operations, false]
-  const end = performance.now() + maxSeconds * 1_000
   const refusals: string[] = []
   const repeat = async (work: () => Promise<unknown>): Promise<void> => {
     while (!isOver) {
@@ -80,7 +76,7 @@ export async function raceOfWriters(
   await Promise.all(
     models.map(async (model, index) => {
       const random = createRandom(index + 1)
-      while (operationsLeft > 0 && performance.now() < end) {
+      while (operationsLeft > 0) {
         operationsLeft -= 1
         const refusal = await step(stores[index % count]!, model, random)
         if (refusal !== undefined) refusals.push(refusal)
@@ -90,7 +86,7 @@ export async function raceOfWriters(
   isOver = true
   await Promise.all(backgroundWork)
   const faults = await findFaults(files, await files.open({ tracksPins: true }), models)
-  return { faults, operations: operations - operationsLeft, refusals }
+  return { faults, refusals }
 }
 
 /** Runs one verb. An unacknowledged verb may have been executed. @returns the error */

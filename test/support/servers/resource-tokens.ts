@@ -1,8 +1,13 @@
+import { sign } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { DidAuthConfig } from 'express-did-auth'
 import { afterTest } from '../fixtures/after-test.js'
+import { serviceWallet } from '../fixtures/fixtures.js'
 import { resourceKey, testApp, type TestApp } from './test-app.js'
+
+/** A resource of every test issuer. */
+export const ORDERS = 'https://orders.example'
 
 /** Service that issues tokens for other services, on a port of this machine. */
 export interface TestIssuer extends TestApp {
@@ -38,4 +43,29 @@ export async function startIssuer(config: Partial<DidAuthConfig> = {}): Promise<
   }
   const issuer: TestIssuer = { ...test, url, asked: [], answer: undefined, tokenFor }
   return issuer
+}
+
+/** Returns the claims of a token of the issuer. */
+export const createPayload = (issuer: TestIssuer, changes: object = {}) => ({
+  iss: issuer.url,
+  aud: ORDERS,
+  sub: serviceWallet.did,
+  iat: 1_800_000_000,
+  exp: 1_800_000_300,
+  ...changes
+})
+
+/** Returns the header of a token of the issuer. */
+const createHeader = async (issuer: TestIssuer, changes: object = {}) => {
+  const [{ kid }] = (await issuer.get('/.well-known/jwks.json').expect(200)).body.keys
+  return { alg: 'ES256', typ: 'at+jwt', kid: kid as string, ...changes }
+}
+/** Encodes a part of a JWT. */
+export const encodeJson = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+/** Returns a token with a valid signature of the issuer's own key. */
+export async function signToken(issuer: TestIssuer, payload: object, headerChanges: object = {}): Promise<string> {
+  const input = `${encodeJson(await createHeader(issuer, headerChanges))}.${encodeJson(payload)}`
+  const key = { key: resourceKey(1) as never, format: 'jwk', dsaEncoding: 'ieee-p1363' } as const
+  return `${input}.${sign('sha256', Buffer.from(input), key).toString('base64url')}`
 }

@@ -1,15 +1,32 @@
 import net from 'node:net'
 import type { Server } from 'node:http'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
 /** Folder that Jest's globalSetup compiled the sources to; unset in a program that Jest did not start. */
 const compiled = process.env.TEST_COMPILED
 
+/**
+ * Process id of the run, of Jest or `npm run figures`, to which this process belongs. .config/compile-for-tests.js puts
+ * it into the name of a folder.
+ */
+export const runPid = Number(/compiled-(\d+)$/.exec(compiled ?? '')?.[1] ?? process.pid)
+
 /** Options with which Node can run a TypeScript file of this repository. */
 export const nodeOptions: readonly string[] = compiled === undefined ? ['--import', 'tsx'] : []
+
+/**
+ * Returns the options with which Node maps the names of library and client to their sources. Compiled files import
+ * paths instead of these names, and need no options.
+ *
+ * @param env - with `TEST_EXPRESS` or `TEST_MISSING`, which also change compiled files
+ */
+export function nameOptions({ TEST_EXPRESS, TEST_MISSING = '' }: Readonly<Record<string, string>> = {}): string[] {
+  if (compiled !== undefined && TEST_EXPRESS !== '4' && TEST_MISSING === '') return []
+  return ['--import', pathToFileURL(scriptFile('test/support/servers/server-imports.ts')).href]
+}
 
 /**
  * Returns the path of the file that a process runs for a TypeScript file: compiled under Jest, otherwise the source.

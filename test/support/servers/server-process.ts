@@ -4,11 +4,10 @@ import { randomUUID } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
-import { nodeOptions, scriptFile } from './run-script.js'
+import { fileURLToPath } from 'node:url'
+import { nameOptions, nodeOptions, scriptFile } from './run-script.js'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
-const imports = pathToFileURL(scriptFile('test/support/servers/server-imports.ts')).href
 
 export type Env = Record<string, string>
 
@@ -49,7 +48,7 @@ export function spawnCli(
   hooks: readonly string[] = [],
   cwd = root
 ): { child: ChildProcess; output: () => string; ended: Promise<Ended> } {
-  const options = [...nodeOptions, '--import', imports, ...hooks.flatMap((hook) => ['--import', hook])]
+  const options = [...nodeOptions, ...nameOptions(env), ...hooks.flatMap((hook) => ['--import', hook])]
   const child = spawn(process.execPath, [...options, scriptFile('servers/cli.ts'), ...args], {
     cwd,
     env: { PATH: process.env.PATH, ...env },

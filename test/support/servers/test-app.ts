@@ -14,6 +14,7 @@ import type { ServerApp, ServerAppParts } from '../../../servers/http/create-app
 import type { Metrics } from '../../../servers/observability/metrics.js'
 import { captureLog } from '../fixtures/captured-log.js'
 import { appClient, type AppClient } from './app-client.js'
+import { setupByFetch } from './fetch-transport.js'
 import { challengeSecret, serviceWallet, TestClock } from '../fixtures/fixtures.js'
 
 export const serviceUrl = 'https://service.example'
@@ -54,7 +55,11 @@ export interface Host {
   prefix?: string
 }
 
-/** Sets up the library in a new application. */
+/** Whether the project of Jest runs the tests by the adapter for the Fetch API, see .config/jest.config.js. */
+const isFetch = 'didAuthAdapter' in globalThis
+const setUp = isFetch ? setupByFetch : setupDidAuth
+
+/** Sets up the library in a new application, by the adapter that the project of Jest tests. */
 export async function testApp(config: Partial<DidAuthConfig> = {}, host: Host = {}): Promise<TestApp> {
   const clock = new TestClock()
   const log: LogLine[] = []
@@ -67,7 +72,7 @@ export async function testApp(config: Partial<DidAuthConfig> = {}, host: Host = 
   host.before?.(app)
   const router = host.prefix === undefined ? app : express.Router()
   if (host.prefix !== undefined) app.use(host.prefix, router)
-  const requireDid = setupDidAuth(router, {
+  const requireDid = setUp(router, {
     challengeSecret,
     serviceUrl,
     serviceDid: serviceWallet.did,

@@ -1,0 +1,121 @@
+import { Buffer } from 'node:buffer'
+import { parseCookies } from '../cookies.js'
+import { DidAuthError } from '../errors.js'
+import { isClientAddress } from '../http/client-network.js'
+import type { HttpAnswer, HttpRequest, RequestHeaders } from '../http-messages.js'
+import { negotiateType } from './negotiate-type.js'
+
+type BodyReader = ReadableStreamDefaultReader<Uint8Array>
+
+/** Path of a request, divided as Express divides it. */
+export interface RequestTarget {
+  /** Path and query. */
+  readonly originalUrl: string
+  /** The mount path as the client spells it. Empty at the root, and for a request that is not below it. */
+  readonly mountPath: string
+  /** Path below the mount path. Undefined if the request is not below it. */
+  readonly path: string | undefined
+}
+
+/**
+ * Divides the URL of a request. As in Express, case and a trailing slash of the mount path make no difference.
+ * @throws TypeError for a mount path without slash at its start
+ */
+export function parseTarget(url: string, mountPath: string): RequestTarget {
+  if (mountPath !== '' && !mountPath.startsWith('/')) throw new TypeError('mountPath starts with a slash, such as /api')
+  const start = url.indexOf('/', url.indexOf('//') + 2)
+  const originalUrl = start < 0 ? '/' : url.slice(start).replace(/#.*/s, '')
+  const pathname = originalUrl.replace(/\?.*/s, '')
+  const { length } = mountPath.endsWith('/') ? mountPath.slice(0, -1) : mountPath
+  const isBelow = pathname.slice(0, length).toLowerCase() === mountPath.slice(0, length).toLowerCase()
+  const path = pathname.slice(length) || '/'
+  if (!isBelow || !path.startsWith('/')) return { originalUrl, mountPath: '', path: undefined }
+  return { originalUrl, mountPath: pathname.slice(0, length), path }
+}
+
+/** Request of the Fetch API with the interface that the endpoints read. */
+export class FetchRequest implements HttpRequest {
+  readonly #request: Request
+  readonly #cookie: string | undefined
+  readonly method: string
+  readonly originalUrl: string
+  readonly mountPath: string
+  readonly headers: RequestHeaders
+  /** Address that the application gave, unless it is no IP address. */
+  readonly clientAddress: string | undefined
+  /** The application says which address is that of the client. */
+  readonly isBehindUnknownProxy = false
+  readonly isGone = (): boolean => this.#request.signal.aborted
+
+  constructor(request: Request, { originalUrl, mountPath }: RequestTarget, clientAddress: unknown) {
+    this.#request = request
+    this.method = request.method
+    this.originalUrl = originalUrl
+    this.mountPath = mountPath
+    const headers = Object.fromEntries(request.headers)
+    this.#cookie = headers.cookie
+    this.headers = headers
+    // Some runtimes join two headers by a comma, which a cookie of a sibling domain may contain as well. A token cookie
+    // after a comma is counted, so that it is refused, and never read: no sibling may set one with `__Host-`.
+    if (headers.cookie?.includes(', ')) headers.cookie = headers.cookie.replaceAll(', ', '; ')
+    this.clientAddress = typeof clientAddress === 'string' && isClientAddress(clientAddress) ? clientAddress : undefined
+  }
+
+  get cookies(): Readonly<Record<string, unknown>> {
+    return parseCookies(this.#cookie)
+  }
+
+  accepts(types: string[]): string | false {
+    return negotiateType(this.headers.accept, types)
+  }
+
+  async receiveBody(maxBytes: number | undefined): Promise<unknown> {
+    if (maxBytes === undefined) return undefined
+    const { body, bodyUsed } = this.#request
+    if (bodyUsed || body?.locked === true) {
+      const cause = new Error(
+        'didAuth.fetch needs a request whose body was not read: give it request.clone(), or call it first'
+      )
+      throw new DidAuthError('ERR_CONFIG', { cause })
+    }
+    if (body === null) return new Uint8Array()
+    const reader = body.getReader()
+    if (Number(this.headers['content-length'] ?? 0) > maxBytes) throw refuseRest(reader)
+    return receiveBytes(reader, maxBytes)
+  }
+}
+
+async function receiveBytes(reader: BodyReader, maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for (;;) {
+    // ERR_JSON is a 400, because an early disconnect is not a failure of the service. The client gets no answer.
+    const { done, value } = await reader.read().catch(() => Promise.reject(new DidAuthError('ERR_JSON')))
+    if (done) return Buffer.concat(chunks)
+    size += value.length
+    if (size > maxBytes) throw refuseRest(reader)
+    chunks.push(value)
+  }
+}
+
+/**
+ * Returns the refusal of a body that is too large. Its rest is read and dropped: closing the connection while the
+ * client sends could lose the answer. A cancelled body of Node 20, or of h3 1, ends the process with the next chunk.
+ */
+function refuseRest(reader: BodyReader): DidAuthError {
+  const drop = async (): Promise<void> => {
+    while (!(await reader.read()).done);
+  }
+  drop().catch(() => undefined)
+  return new DidAuthError('ERR_TOO_LARGE')
+}
+
+/** Creates the response of an answer. HEAD gets no body. */
+export function toResponse({ status, headers, cookies = [], body = '' }: HttpAnswer, method: string): Response {
+  // The length of a 304 would be that of the answer that the client has.
+  const length = status === 304 ? {} : { 'Content-Length': String(new TextEncoder().encode(body).length) }
+  const hasBody = method !== 'HEAD' && body !== ''
+  const response = new Response(hasBody ? body : null, { status, headers: { ...headers, ...length } })
+  for (const cookie of cookies) response.headers.append('Set-Cookie', cookie)
+  return response
+}
