@@ -99,7 +99,7 @@ export interface DidAuthConfig {
    * document is resolved at login and at each refresh, through `rpcUrl` or `resolver`.
    */
   didControl?: 'address' | 'document' | undefined
-  /** Accepted networks of users' DIDs, such as `['rsk', '']`; `''` or `ethereum` is Ethereum. Default: any. */
+  /** Accepted networks of `did:ethr`, such as `['rsk', '']`; `''` or `ethereum` is Ethereum. Default: any. */
   networks?: readonly string[] | undefined
   /** Whether the security events `login` and `signup` contain the message that the user signed. Default false. */
   loginProofs?: boolean | undefined

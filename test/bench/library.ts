@@ -1,7 +1,8 @@
 /**
- * P1 to P4, P10, P13, P14 and P18: the library on Express compared with bare Express, and with siwe and express-session. The
- * cost of a request is CPU time of the server process, so that the load generator and other processes have little
- * influence. P1 compares two routes of one application. The other figures compare two applications.
+ * P1 to P4, P10, P13, P14 and P18: the library on Express compared with bare Express, and with siwe and
+ * express-session. The cost of a request is CPU time of the server process, so that the load generator and other
+ * processes have little influence. P1 compares two routes of one application. The other figures compare two
+ * applications.
  */
 import { join } from 'node:path'
 import { getAddress } from 'ethers'

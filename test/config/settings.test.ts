@@ -87,6 +87,7 @@ describe('the defaults of parseConfig', () => {
       credentialStatus: 'ignore',
       resources: [],
       resourceKeys: [],
+      machineLogin: false,
       errorFormat: 'text',
       unknownOptions: []
     })

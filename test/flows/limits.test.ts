@@ -33,6 +33,7 @@ const unproved: DidAuthErrorCode[] = [
   'ERR_CONTRACT_SIGNATURE',
   'ERR_APPROVAL',
   'ERR_CHAIN',
+  'ERR_CLIENT_ASSERTION',
   'ERR_RESOLVER'
 ]
 const outdated: DidAuthErrorCode[] = [

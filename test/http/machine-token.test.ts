@@ -73,6 +73,20 @@ describe('POST /token', () => {
   })
 
   it.each([
+    ['bytes', express.raw({ type: '*/*' })],
+    ['text', express.text({ type: '*/*' })]
+  ])('accepts a form that the application has read as %s', async (_what, parser) => {
+    const test = await testApp(machineConfig, { before: (app) => app.use(parser) })
+    await ask(test, machine.assert()).expect(200)
+  })
+
+  it("answers the refusal of the application's parser in the form of OAuth", async () => {
+    const before = (app: express.Express) => app.use(express.urlencoded({ limit: 100 }))
+    const { body } = await ask(await testApp(machineConfig, { before }), machine.assert()).expect(413)
+    expect(body).toEqual({ error: 'invalid_request', error_description: 'Request too large' })
+  })
+
+  it.each([
     ['extra parameters', createForm(machine.assert(), { scope: 'a b', audience: 'x' }), {}],
     ['client_id, the DID', createForm(machine.assert(), { client_id: machine.didKey }), {}],
     ['empty parameters, which count as absent', createForm(machine.assert(), { client_id: '' }), {}],

@@ -43,7 +43,7 @@ describe('resource tokens at the vault', () => {
     await request(vault.listener).get('/storage').set(createBearer(token)).expect(200)
   })
 
-  it('of machines allow writes, also with a DID of 512 characters; letter case distinguishes owners', async () => {
+  it('allow writes of machines, also with a DID of 512 characters; letter case distinguishes owners', async () => {
     const { issuer, vault } = await start({ NETWORKS: 'rsk' }, { machineLogin: true })
     const [didKey, longDid] = [machine.didKey, createLongDid(machine)]
     expect(longDid.length).toBe(512)
