@@ -33,10 +33,19 @@ export function parseTarget(url: string, mountPath: string): RequestTarget {
   return { originalUrl, mountPath: pathname.slice(0, length), path }
 }
 
+/** Reads single headers by name: copying all of them would take longer than the rest of the guard. */
+const headerReader: ProxyHandler<Headers> = {
+  get(headers, name) {
+    const value = typeof name === 'string' ? headers.get(name) : null
+    // Some runtimes join two headers by a comma, which a cookie of a sibling domain may contain as well. A token cookie
+    // after a comma is counted, so that it is refused, and never read: no sibling may set one with `__Host-`.
+    return (name === 'cookie' ? value?.replaceAll(', ', '; ') : value) ?? undefined
+  }
+}
+
 /** Request of the Fetch API with the interface that the endpoints read. */
 export class FetchRequest implements HttpRequest {
   readonly #request: Request
-  readonly #cookie: string | undefined
   readonly method: string
   readonly originalUrl: string
   readonly mountPath: string
@@ -52,17 +61,12 @@ export class FetchRequest implements HttpRequest {
     this.method = request.method
     this.originalUrl = originalUrl
     this.mountPath = mountPath
-    const headers = Object.fromEntries(request.headers)
-    this.#cookie = headers.cookie
-    this.headers = headers
-    // Some runtimes join two headers by a comma, which a cookie of a sibling domain may contain as well. A token cookie
-    // after a comma is counted, so that it is refused, and never read: no sibling may set one with `__Host-`.
-    if (headers.cookie?.includes(', ')) headers.cookie = headers.cookie.replaceAll(', ', '; ')
+    this.headers = new Proxy(request.headers, headerReader) as unknown as RequestHeaders
     this.clientAddress = typeof clientAddress === 'string' && isClientAddress(clientAddress) ? clientAddress : undefined
   }
 
   get cookies(): Readonly<Record<string, unknown>> {
-    return parseCookies(this.#cookie)
+    return parseCookies(this.#request.headers.get('cookie') ?? undefined)
   }
 
   accepts(types: string[]): string | false {

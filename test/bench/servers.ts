@@ -46,6 +46,18 @@ export async function startServer(
   return { port, ...createControl(child) }
 }
 
+/** Starts the application of `fetch-server.ts` on a runtime. */
+export async function startFetchServer(program: string): Promise<BenchServer> {
+  const isNode = program === process.execPath
+  const child = fork(resolvePath('fetch-server.ts'), [], {
+    execPath: program,
+    execArgv: isNode ? ['--import', 'tsx'] : [],
+    serialization: 'json'
+  })
+  const { port } = await nextMessage<{ port: number }>(child)
+  return { port, ...createControl(child) }
+}
+
 /** Content of a ready line that the bin prints. */
 export interface BuiltServer {
   server: string

@@ -32,6 +32,7 @@ const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 
 const CONSUMER = `import express from 'express'
 import { DidAuthError, es256kSigner, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
+import { createDidAuth } from 'express-did-auth/fetch'
 import { loginMessage, type Curve } from 'express-did-auth/protocol'
 import { postgresStore } from 'express-did-auth/stores/postgres'
 import { redisQuotas, redisStore } from 'express-did-auth/stores/redis'
@@ -56,12 +57,18 @@ app.get('/profile/:id', requireDid, (req, res) => {
 // @ts-expect-error -- the middleware need not have run
 export const did: string = (undefined as unknown as express.Request).user.did
 export const message: string = loginMessage('service.example', 'challenge')
-export const kind = (curve: Curve): 'native' | 'wasm' => curve.kind
+export const kind = (curve: Curve): 'native' | 'wasm' | 'pure' => curve.kind
 export const contract = storeContract(() => memoryStore())
 export const open = [sqliteStore, postgresStore, redisStore, redisQuotas]
 const { serviceDid: issuer, serviceUrl: audience } = testConfig()
 const verify = accessTokenVerifier({ issuer, audience })
 express().get('/orders', requireToken(verify), (req, res) => res.json(req.auth?.canonicalDid))
+const didAuth = createDidAuth(config)
+export const handled = didAuth.fetch(new Request('https://service.example'), { clientAddress: undefined })
+// @ts-expect-error -- the address of the client is required
+export const forgotten = didAuth.fetch(new Request('https://service.example'), {})
+export const found = async (request: Request): Promise<string> =>
+  (await didAuth.authenticate(request, { clientAddress: '192.0.2.1' })).auth.canonicalDid
 export const verified: Promise<VerifiedToken> = verify.request(new Request('https://service.example'))
 export const answer = async (): Promise<Response> => (await signedIn(app, wallet('alice')))('/profile/1')
 `
