@@ -227,11 +227,12 @@ describe('parseSiweMessage', () => {
           expect((error as DidAuthError).code).toBe('ERR_MESSAGE')
           return
         }
-        // Viem accepts one name of an account, and no underscore in a host.
-        const { uri, nonce, chainId, issuedAt } = parseByViem(text)
+        // Viem accepts one name of an account, no underscore in a host, and no lower-case t and z of RFC 3339.
+        const upperCaseTime = ours.issuedAt.toUpperCase()
+        const { uri, nonce, chainId, issuedAt } = parseByViem(text.replace(ours.issuedAt, upperCaseTime))
         const [first, address] = text.split('\n')
         expect(ours).toMatchObject({ address, uri, nonce, chainId })
-        expect(new Date(ours.issuedAt)).toEqual(issuedAt)
+        expect(new Date(upperCaseTime)).toEqual(issuedAt)
         expect(first).toContain(`${ours.domain} wants you to sign in with your `)
       }),
       { numRuns: 2_000 }
