@@ -6,6 +6,7 @@ import helmet from 'helmet'
 import request from 'supertest'
 import { requestLoginChallenge, setCookies } from '../support/servers/app-client.js'
 import { testApp } from '../support/servers/test-app.js'
+import { createForm, createMachine, machineConfig, ORDERS } from '../support/fixtures/machines.js'
 import { createThrowing } from '../support/fixtures/refusal.js'
 import { type Route, createRouteFinder } from '../../src/http/routes.js'
 import { createLoginText, createNumberedWallet } from '../support/fixtures/fixtures.js'
@@ -302,4 +303,26 @@ it('the address in a header counts only if the host trusts its proxy', async () 
   for (let number = 0; number < 10; number += 1) await name(number).expect(200)
   await name(99).expect(429)
   expect(log.filter(({ fields }) => fields.event === 'trust-proxy-off')).toHaveLength(1)
+})
+
+describe('the form of a machine', () => {
+  const machine = createMachine(1)
+
+  it.each([true, false])('is accepted if the host has parsed it, extended: %j', async (extended) => {
+    const before = (app: Express) => app.use(express.urlencoded({ extended }))
+    const test = await testApp(machineConfig, { before })
+    await test.post('/token', createForm(machine.assert())).expect(200)
+    const twice = `${createForm(machine.assert({ jti: 'second one' }))}&resource=${ORDERS}`
+    await test.post('/token', twice).expect(400, /"invalid_request"/)
+    const nested = createForm(machine.assert()).replace('&resource=', '&resource[x]=')
+    await test.post('/token', nested).expect(400, /"invalid_(?:request|target)"/)
+  })
+
+  it.each([
+    ['bytes', express.raw({ type: '*/*' })],
+    ['text', express.text({ type: '*/*' })]
+  ])('is accepted if the host has read it as %s', async (_what, parser) => {
+    const test = await testApp(machineConfig, { before: (app) => app.use(parser) })
+    await test.post('/token', createForm(machine.assert())).expect(200)
+  })
 })

@@ -1,5 +1,4 @@
 import { describe, expect, it } from '@jest/globals'
-import express from 'express'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { createHmac, sign } from 'node:crypto'
 import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
@@ -60,30 +59,6 @@ describe('POST /token', () => {
     await test
       .post('/api/machines', createForm(machine.assert({ aud: 'https://service.example/machines' })))
       .expect(401)
-  })
-
-  it.each([true, false])('accepts a form that the application has parsed, extended: %j', async (extended) => {
-    const before = (app: express.Express) => app.use(express.urlencoded({ extended }))
-    const test = await testApp(machineConfig, { before })
-    await ask(test, machine.assert()).expect(200)
-    const twice = `${createForm(machine.assert({ jti: 'second one' }))}&resource=${ORDERS}`
-    await test.post('/token', twice).expect(400, /"invalid_request"/)
-    const nested = createForm(machine.assert()).replace('&resource=', '&resource[x]=')
-    await test.post('/token', nested).expect(400, /"invalid_(?:request|target)"/)
-  })
-
-  it.each([
-    ['bytes', express.raw({ type: '*/*' })],
-    ['text', express.text({ type: '*/*' })]
-  ])('accepts a form that the application has read as %s', async (_what, parser) => {
-    const test = await testApp(machineConfig, { before: (app) => app.use(parser) })
-    await ask(test, machine.assert()).expect(200)
-  })
-
-  it("answers the refusal of the application's parser in the form of OAuth", async () => {
-    const before = (app: express.Express) => app.use(express.urlencoded({ limit: 100 }))
-    const { body } = await ask(await testApp(machineConfig, { before }), machine.assert()).expect(413)
-    expect(body).toEqual({ error: 'invalid_request', error_description: 'Request too large' })
   })
 
   it.each([

@@ -4,6 +4,7 @@ import request from 'supertest'
 import { toParserRefusal } from '../../src/express/mount-routes.js'
 import { setCookies } from '../support/servers/app-client.js'
 import { testApp } from '../support/servers/test-app.js'
+import { createForm, createMachine, machineConfig } from '../support/fixtures/machines.js'
 import { createThrowing } from '../support/fixtures/refusal.js'
 
 const hostSays: ErrorRequestHandler = (error: { status?: number }, _req, res, _next) => {
@@ -34,6 +35,13 @@ describe("a body that the host's parser refuses", () => {
     expect(log).toMatchObject([{ fields: { event: 'first-refusal', code: 'ERR_JSON' } }])
     const problem = await post('/auth', '{', { Accept: 'application/problem+json' }).expect(400)
     expect(problem.body).toMatchObject({ title: 'Malformed JSON', code: 'ERR_JSON' })
+  })
+
+  it('gets the form of OAuth at the token endpoint of machines', async () => {
+    const { app } = await testApp(machineConfig, { before: (host) => host.use(express.urlencoded({ limit: 100 })) })
+    const form = createForm(createMachine(1).assert())
+    const { body } = await request(app).post('/token').type('form').send(form).expect(413)
+    expect(body).toEqual({ error: 'invalid_request', error_description: 'Request too large' })
   })
 
   it("gets 400 with this package's text on a configured path that is also a pattern", async () => {
