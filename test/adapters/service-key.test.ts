@@ -4,7 +4,7 @@ import { sha256, SigningKey, toUtf8Bytes } from 'ethers'
 import { es256kSigner, type Signer } from 'express-did-auth'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { createServiceKey } from '../../src/adapters/service-key.js'
-import type { Curve, ServiceKey } from '../../src/ports.js'
+import type { Curve, Deadline, ServiceKey } from '../../src/ports.js'
 import { noDeadline } from '../../src/time.js'
 import { createThrowing } from '../support/fixtures/refusal.js'
 import { createNumberedWallet } from '../support/fixtures/fixtures.js'
@@ -207,5 +207,17 @@ describe('createServiceKey', () => {
   it('rejects with ERR_SIGNER if the public key in serviceDid is not on the curve', async () => {
     const key = createKey(ES256KSigner(hexToBytes(wallet.privateKey)), `did:ethr:0x02${'f'.repeat(64)}`)
     await expect(key.publicKey()).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+  })
+
+  // Cause: in Workers, a call never settles if the client whose request started it disconnects.
+  it('asks for the public key again after a call that never settles', async () => {
+    let isStopped = true
+    const remote = ES256KSigner(hexToBytes(wallet.privateKey))
+    const key = createKey((data: string) => (isStopped ? new Promise(() => undefined) : remote(data)))
+    const over: Deadline = { within: async (_seconds, _work, expired) => Promise.reject(expired()) }
+    const late = key.issueJwt({ iss: wallet.did, iat: 0 }, over)
+    await expect(late).rejects.toMatchObject({ code: 'ERR_SIGNER' })
+    isStopped = false
+    await expectSignedBy(wallet, key)
   })
 })
