@@ -19,6 +19,8 @@ const TEXTS: readonly [RegExp, string][] = [
   [/the app's `trust proxy` is off/, 'TRUST_PROXY is off'],
   [/pass a logger with debug for the reason/, 'LOG_LEVEL=debug shows the reason'],
   [/, siwe\.domains\b/, ''],
+  // A key is created if RESOURCES is set.
+  [/\bwithout resources, resourceKeys\b/, 'without RESOURCES'],
   [/\bprivateKey\b/g, 'PRIVATE_KEY']
 ]
 

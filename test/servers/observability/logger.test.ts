@@ -91,6 +91,7 @@ describe('nameVariables', () => {
     ['the option siwe decides', 'the variable TRUSTED_ORIGINS decides'],
     ['the option contractWallets decides', 'the option contractWallets decides'],
     ['one of loginDomains, serviceUrl, siwe.domains', 'one of LOGIN_DOMAINS, SERVICE_URL'],
+    ['received true without resources, resourceKeys; give all', 'received true without RESOURCES; give all'],
     ['resources of networks, tokenClaims', 'resources of networks, tokenClaims']
   ])('turns %j into %j', (text, named) => expect(nameVariables(text)).toBe(named))
 })
