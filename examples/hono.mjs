@@ -26,7 +26,8 @@ const requireDid = async (c, next) => {
 }
 
 const app = new Hono()
-app.onError((error, c) => didAuth.errorResponse(error, c.req.raw))
+// Hono's own errors have a response.
+app.onError((error, c) => error.getResponse?.() ?? didAuth.errorResponse(error, c.req.raw))
 app.use(async (c, next) => (await didAuth.fetch(c.req.raw, contextOf(c))) ?? next())
 
 app.get('/', (c) => c.text('Everybody can read this.'))

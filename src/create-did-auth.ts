@@ -46,7 +46,7 @@ export interface DidAuth {
    */
   fetch(request: Request, context: RequestContext): Promise<Response | undefined>
   /**
-   * Finds the user of a request to your own route. A request is charged once, however often this is called.
+   * Finds the user of a request to your own route. A request is charged once, also if this is called again after it.
    * @throws DidAuthError, which `errorResponse` answers: ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN,
    * ERR_ACCESS_TOKEN_EXPIRED, ERR_TOO_MANY_REQUESTS, ERR_CROSS_ORIGIN, ERR_DUPLICATE_COOKIE, ERR_STORE; with
    * `checkSession` ERR_SESSION_ENDED; with `deviceProof` ERR_DEVICE_PROOF, ERR_DEVICE_NONCE

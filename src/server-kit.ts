@@ -37,7 +37,7 @@ export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './erro
 export type { Clock, EthrNetwork, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
 // Rules of options that are also rules of variables.
-export { defaultNetworks } from './config/options.js'
+export { defaultNetworks } from './config/check-options.js'
 export { describe as describeValue, isOrigin, isPrintable } from './config/rules.js'
 export { addScheme } from './config/settings.js'
 export { isUserNetwork, toNetwork } from './protocol/did.js'

@@ -3,7 +3,7 @@ import type { ServerEnv } from './read-env.js'
 
 /** Warning about a setting that is valid but probably a mistake. */
 export interface SettingWarning {
-  id: 'service-url' | 'trust-proxy/all' | 'machine-dids'
+  id: 'service-url' | 'trust-proxy/all' | 'machine-dids' | 'machine-dids/unused'
   variable: string
   /** The problem, in a sentence without a full stop. */
   problem: string
@@ -29,6 +29,10 @@ export function findSettingWarnings(env: ServerEnv): SettingWarning[] {
     const problem = 'MACHINE_LOGIN=true without MACHINE_DIDS gives every DID tokens'
     const remedy = 'MACHINE_DIDS=<the DIDs of your machines, separated by commas>'
     warnings.push({ id: 'machine-dids', variable: 'MACHINE_DIDS', problem, remedy })
+  }
+  if (name === 'auth' && !env.MACHINE_LOGIN && env.MACHINE_DIDS !== undefined) {
+    const problem = 'MACHINE_DIDS has no effect without MACHINE_LOGIN=true'
+    warnings.push({ id: 'machine-dids/unused', variable: 'MACHINE_DIDS', problem, remedy: 'MACHINE_LOGIN=true' })
   }
   return warnings
 }

@@ -1,11 +1,18 @@
-import { declarations, defaultNetworks, defaults } from './options.js'
+import { declarations, defaults } from './options.js'
 import type { CompleteOptions, DefinedOptions, defaultPaths } from './options.js'
 import { describe, isHost, type Declaration } from './rules.js'
 import { completeSiwe, siweRules } from './siwe-options.js'
+import type { EthrNetwork } from '../ports.js'
 import { findNetworkNumber } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from '../protocol/login-message.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
+
+/** Networks on which DIDs are resolved if no `rpcUrl` is given. */
+export const defaultNetworks: readonly EthrNetwork[] = [
+  { name: 'rsk', rpcUrl: 'https://public-node.rsk.co', chainId: 30 },
+  { name: 'rsk:testnet', rpcUrl: 'https://public-node.testnet.rsk.co', chainId: 31 }
+]
 
 /**
  * Finds the local key of a signer, from which its DID follows, so that `serviceDid` is optional. Undefined for any
@@ -81,12 +88,12 @@ function findContradictions(options: CheckedOptions, hasRpcUrl: boolean): string
     problems.push('resources, resourceKeys: received one without the other; give both, or neither')
   }
   if (options.machineLogin) {
-    const isMissing = {
-      resources: options.resources.length === 0,
-      resourceKeys: options.resourceKeys.length === 0,
-      'an http(s) serviceUrl': serviceUrl !== undefined && parseHttpUrl(serviceUrl) === undefined
-    }
-    const missing = Object.entries(isMissing).flatMap(([name, isIt]) => (isIt ? [name] : []))
+    const needs: [name: string, isMissing: boolean][] = [
+      ['resources', options.resources.length === 0],
+      ['resourceKeys', options.resourceKeys.length === 0],
+      ['an http(s) serviceUrl', serviceUrl !== undefined && parseHttpUrl(serviceUrl) === undefined]
+    ]
+    const missing = needs.flatMap(([name, isMissing]) => (isMissing ? [name] : []))
     if (missing.length > 0) {
       problems.push(`machineLogin: received true without ${missing.join(', ')}; give all of them, or false`)
     }

@@ -1,7 +1,7 @@
 import * as rules from './rules.js'
 import { siweRules, type CompleteSiweOptions, type SiweOptions } from './siwe-options.js'
 import type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
-import type { Clock, IssuerEndedSessionsOptions, ContractVerifier, DidResolver, EthrNetwork, Logger } from '../ports.js'
+import type { Clock, IssuerEndedSessionsOptions, ContractVerifier, DidResolver, Logger } from '../ports.js'
 import { storeVerbs, type OnSecurityEvent, type ResourceKey, type Signer, type Store } from '../ports.js'
 import { isDid, isKeyDid, isUserNetwork, toNetwork } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
@@ -335,12 +335,6 @@ export function pickPlainSettings(options: CompleteOptions): PlainSettings {
   const plainOptions = Object.entries(options).filter(([option]) => plainNames.has(option))
   return Object.fromEntries(plainOptions.map(([option, value]) => [option, copy(value)])) as PlainSettings
 }
-
-/** Networks on which DIDs are resolved if no `rpcUrl` is given. */
-export const defaultNetworks: readonly EthrNetwork[] = [
-  { name: 'rsk', rpcUrl: 'https://public-node.rsk.co', chainId: 30 },
-  { name: 'rsk:testnet', rpcUrl: 'https://public-node.testnet.rsk.co', chainId: 31 }
-]
 
 /** Default paths of the routes that accept POST. */
 export const defaultPaths = {

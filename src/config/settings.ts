@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
-import { checkOptions, listPaths, type FindOwnSigner } from './check-options.js'
-import { defaultNetworks, defaults, optionNames, pickPlainSettings, type CompleteOptions } from './options.js'
+import { checkOptions, defaultNetworks, listPaths, type FindOwnSigner } from './check-options.js'
+import { defaults, optionNames, pickPlainSettings, type CompleteOptions } from './options.js'
 import { describe } from './rules.js'
 import { DidAuthError } from '../errors.js'
 import { RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'

@@ -21,7 +21,10 @@ const PARSER_REFUSALS: ReadonlyMap<unknown, DidAuthErrorCode> = new Map([
   ['request.aborted', 'ERR_JSON'],
   ['request.size.invalid', 'ERR_JSON'],
   ['entity.verify.failed', 'ERR_JSON'],
-  ['entity.too.large', 'ERR_TOO_LARGE']
+  ['entity.too.large', 'ERR_TOO_LARGE'],
+  // Two refusals by express.urlencoded, which the token endpoint may need.
+  ['parameters.too.many', 'ERR_TOO_LARGE'],
+  ['querystring.parse.rangeError', 'ERR_INVALID']
 ])
 
 /**
@@ -76,7 +79,9 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
 /** Converts a refusal of the application's parser, else undefined. The cause is dropped, because it quotes the body. */
 export function toParserRefusal(error: unknown): DidAuthError | undefined {
   const code = PARSER_REFUSALS.get(readField(error, 'type'))
-  return code && new DidAuthError(code)
+  if (code !== undefined) return new DidAuthError(code)
+  // A compressed body that is damaged. @see Node's documentation of zlib
+  return /^Z_/.test(String(readField(error, 'code'))) ? new DidAuthError('ERR_INVALID') : undefined
 }
 
 /** Creates a pattern whose match is empty, so that Express leaves the path as it is, and skips other paths. */

@@ -36,10 +36,9 @@ export function parseTarget(url: string, mountPath: string): RequestTarget {
 /** Reads single headers by name: copying all of them would take longer than the rest of the guard. */
 const headerReader: ProxyHandler<Headers> = {
   get(headers, name) {
-    const value = typeof name === 'string' ? headers.get(name) : null
-    // Some runtimes join two headers by a comma, which a cookie of a sibling domain may contain as well. A token cookie
-    // after a comma is counted, so that it is refused, and never read: no sibling may set one with `__Host-`.
-    return (name === 'cookie' ? value?.replaceAll(', ', '; ') : value) ?? undefined
+    // If a runtime joins two `Cookie` headers by a comma, the cookies after it are part of the value before it: also a
+    // cookie of a sibling domain may contain a comma, and none of them can set a name with `__Host-`.
+    return (typeof name === 'string' ? headers.get(name) : null) ?? undefined
   }
 }
 

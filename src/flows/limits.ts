@@ -9,9 +9,14 @@ import { canonicalDid } from '../protocol/did.js'
 // client network, so that no client locks another out.
 
 /** Budgets of a client network, as multiples of a user's quota. */
-const FACTORS = { didRequests: 10, failedProofs: 100, logins: 50, nonces: 50, reads: 1 } satisfies Partial<
-  Record<Budget, number>
->
+const FACTORS = {
+  didRequests: 10,
+  failedProofs: 100,
+  logins: 50,
+  machines: 50,
+  nonces: 50,
+  reads: 1
+} satisfies Partial<Record<Budget, number>>
 
 /** Contract proofs per client network and time slot. Each costs several calls to a blockchain node. */
 const CONTRACT_PROOFS = 30
@@ -27,11 +32,12 @@ const UNCHARGED_IF_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'no
  * - `didRequests`: requests that name a DID but do not prove it, counted separately for each DID
  * - `failedProofs`: refused proofs, each issuer key that is tried on a credential, and each status list that is fetched
  * - `logins`: logins with a valid proof
+ * - `machines`: tokens of machines whose network is unknown or hidden by a proxy
  * - `nonces`: requested nonces; pages request one even if the visitor does not log in
  * - `contracts`: proofs that a blockchain node verifies
  * - `reads`: reads without a token
  */
-export type Budget = 'didRequests' | 'failedProofs' | 'logins' | 'nonces' | 'contracts' | 'reads'
+export type Budget = 'didRequests' | 'failedProofs' | 'logins' | 'machines' | 'nonces' | 'contracts' | 'reads'
 
 /** One quota: at most `limit` requests in a time slot. */
 export interface Quota {
@@ -119,6 +125,15 @@ export async function charge(parts: ChargeParts, caller: Caller, budget: Budget,
   for (const quota of listQuotas(parts, caller, budget, did)) await parts.quotas.charge(parts.store, quota)
 }
 
+/**
+ * Charges a token of a machine to the logins of its client network. If that is unknown or hidden by a proxy, all such
+ * machines share a budget of their own. Fresh DIDs then fill no store, and users can still log in.
+ * @throws DidAuthError ERR_TOO_MANY_REQUESTS, ERR_STORE
+ */
+export function chargeMachine(parts: ChargeParts, caller: Caller): Promise<void> {
+  return charge(parts, caller, caller.isShared || caller.isUnknown === true ? 'machines' : 'logins')
+}
+
 /** Asserts that the client network has budget left for logins and failed proofs, without charging it. */
 export function assertProofBudget(parts: BudgetParts & { quotas: Pick<Quotas, 'assertLeft'> }, caller: Caller): void {
   for (const budget of ['failedProofs', 'logins'] as const) {
@@ -143,7 +158,7 @@ export async function chargeRefusal(
 
 function listQuotas({ settings }: BudgetParts, caller: Caller, budget: Budget, did?: string): Quota[] {
   if (caller.isShared && UNCHARGED_IF_SHARED.has(budget)) return []
-  if (caller.isUnknown === true && did === undefined) return []
+  if (caller.isUnknown === true && did === undefined && budget !== 'machines') return []
   const limit = budget === 'contracts' ? CONTRACT_PROOFS : settings.maxRequestsPerTimeSlot * FACTORS[budget]
   const label = did === undefined ? budget : `${budget} ${canonicalDid(did)}`
   return caller.networks.map(({ network, factor }) => ({ budget, name: `${label} ${network}`, limit: limit * factor }))

@@ -14,7 +14,7 @@ import type { JsonObject } from '../protocol/json.js'
 import { ALGORITHMS_BY_KIND, parseMachineKey } from '../protocol/machine-did.js'
 import { parseUrl } from '../protocol/parse-url.js'
 import { consumeName } from './challenge-uses.js'
-import { charge, chargeRefusal, chargeUser, type Caller } from './limits.js'
+import { chargeMachine, chargeRefusal, chargeUser, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
 import { createResourceError, signResourceToken, type ResourceToken } from './tokens.js'
@@ -76,7 +76,7 @@ async function admitMachine(parts: LoginParts, request: MachineRequest): Promise
       throw createAssertionRefusal('client_id', 'the DID of the assertion')
     }
     const machine = await verifyMachine(parts, assertion, client)
-    await charge(parts, client, 'logins')
+    await chargeMachine(parts, client)
     const name = `jwt:${encodeHex(parts.curve.sha256(`${did}\n${machine.jti}`))}`
     await consumeName(parts, name, { exp: machine.exp, maxSeconds: MAX_ASSERTION_SECONDS })
     return machine
@@ -91,20 +91,20 @@ async function admitMachine(parts: LoginParts, request: MachineRequest): Promise
 async function verifyMachine(parts: LoginParts, assertion: ClientAssertion, client: Caller): Promise<ProvedMachine> {
   const { settings, curve, scheduler } = parts
   const { did, alg } = assertion
-  const named = hasEthrMethod(did) ? identifyKeyUser(settings, curve, did) : parseMachineKey(did)
-  const kind = 'kind' in named ? named.kind : 'secp256k1'
+  const subject = hasEthrMethod(did) ? identifyKeyUser(settings, curve, did) : parseMachineKey(did)
+  const kind = 'kind' in subject ? subject.kind : 'secp256k1'
   const algorithms = ALGORITHMS_BY_KIND[kind]
   // The key decides on the algorithm. The header only has to agree.
   if (!algorithms.includes(alg)) throw createAssertionRefusal('alg', algorithms)
-  if ('kind' in named) {
+  if ('kind' in subject) {
     await scheduler.yield(client)
     const isSigned =
       kind === 'secp256k1'
-        ? isEs256kSignature(curve, assertion, named)
-        : parts.verifyMachineSignature(did, named, assertion.signingInput, assertion.signature)
+        ? isEs256kSignature(curve, assertion, subject)
+        : parts.verifyMachineSignature(did, subject, assertion.signingInput, assertion.signature)
     if (isSigned) return { ...assertion, address: undefined }
   } else {
-    const controllers = await findControllers(parts, named, client)
+    const controllers = await findControllers(parts, subject, client)
     await scheduler.yield(client)
     const address = findEs256kSigner(curve, assertion, controllers)
     if (address !== undefined) return { ...assertion, address }

@@ -16,8 +16,12 @@ const OAUTH_ERRORS: Readonly<Partial<Record<DidAuthErrorCode, string>>> = {
   ERR_RESOURCE: 'invalid_target',
   ERR_GRANT_TYPE: 'unsupported_grant_type',
   ERR_BUSINESS_LOGIC: 'unauthorized_client',
-  ERR_INTERNAL: 'server_error'
+  ERR_INTERNAL: 'server_error',
+  ERR_CONFIG: 'server_error'
 }
+
+/** Headers of other errors that these errors have as well. */
+const COPIED_HEADERS = ['Retry-After', 'Connection', 'Cache-Control', 'X-Content-Type-Options']
 
 /** Answers `POST /token` with a token for a machine. Budgets are checked before the body is read. */
 export async function answerMachineToken(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
@@ -45,14 +49,15 @@ export function answerMachineError(http: HttpParts, request: HttpRequest, error:
   const code = (errorCode ?? 'ERR_INTERNAL') as DidAuthErrorCode
   const status = errorStatuses[code]
   const isTemporary = status === 429 || status > 500
-  const error_ =
+  const oauthError =
     OAUTH_ERRORS[code] ??
     (isTemporary ? 'temporarily_unavailable' : status === 401 ? 'invalid_client' : 'invalid_request')
   // No `WWW-Authenticate` at 401: clients that send assertions would read it instead of the body.
-  const kept = ['Retry-After', 'Connection', 'Cache-Control', 'X-Content-Type-Options']
-  const own = Object.fromEntries(Object.entries(headers).filter(([name]) => kept.includes(name)))
-  const answer = jsonAnswer({ error: error_, error_description: errorTexts[code] }, own)
-  return { ...answer, status: error_ === 'unauthorized_client' ? 400 : status, errorCode: code }
+  const copied = Object.fromEntries(Object.entries(headers).filter(([name]) => COPIED_HEADERS.includes(name)))
+  // A parser of the application refuses a form by the code for JSON.
+  const description = errorTexts[code === 'ERR_JSON' ? 'ERR_INVALID' : code]
+  const answer = jsonAnswer({ error: oauthError, error_description: description }, copied)
+  return { ...answer, status: oauthError === 'unauthorized_client' ? 400 : status, errorCode: code }
 }
 
 /** Answers `GET /token`: OAuth metadata has to name an authorization endpoint, which this service does not have. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
-import { defaultNetworks, defaults, optionNames, type DidAuthConfig } from '../../src/config/options.js'
+import { defaultNetworks } from '../../src/config/check-options.js'
+import { defaults, optionNames, type DidAuthConfig } from '../../src/config/options.js'
 import { parseConfig } from '../../src/config/settings.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { refusal } from '../support/fixtures/refusal.js'

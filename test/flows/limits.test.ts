@@ -1,6 +1,13 @@
 import { describe, expect, it } from '@jest/globals'
 import { DidAuthError, errorTexts, type DidAuthErrorCode } from '../../src/errors.js'
-import { assertProofBudget, charge, chargeRefusal, chargeUser, type Caller } from '../../src/flows/limits.js'
+import {
+  assertProofBudget,
+  charge,
+  chargeMachine,
+  chargeRefusal,
+  chargeUser,
+  type Caller
+} from '../../src/flows/limits.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'
 import { refusal } from '../support/fixtures/refusal.js'
 import { client, createFlowParts, signLogin } from './flow-parts.js'
@@ -142,6 +149,16 @@ describe('the budgets of proofs and logins of a client network', () => {
       ['logins 192.0.2.1', 1_000],
       ['logins 192.0.2.1', 1_000]
     ])
+  })
+
+  it.each<[string, Partial<Caller>, string]>([
+    ['a known network', {}, 'logins 192.0.2.1'],
+    ['a network that an unknown proxy hides', { isShared: true }, 'machines 192.0.2.1'],
+    ['an unknown network', { isUnknown: true }, 'machines 192.0.2.1']
+  ])('count machines of %s, so that fresh DIDs fill no store and users can log in', async (_what, caller, name) => {
+    const parts = await createFlowParts()
+    await chargeMachine(parts, { ...client, ...caller })
+    expect(parts.charges).toEqual([[name, 1_000]])
   })
 
   it('refuse a valid login if they are used up, and do not consume its challenge', async () => {

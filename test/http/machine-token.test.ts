@@ -239,7 +239,7 @@ describe('the DID of a machine', () => {
 })
 
 describe('an assertion', () => {
-  it('is good for one token', async () => {
+  it('is valid for one token', async () => {
     const test = await start({ replayProtection: 'window' })
     await ask(test, machine.assert()).expect(200)
     await ask(test, machine.assert()).expect(401, /"invalid_client"/)

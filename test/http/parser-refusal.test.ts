@@ -44,6 +44,17 @@ describe("a body that the host's parser refuses", () => {
     expect(body).toEqual({ error: 'invalid_request', error_description: 'Request too large' })
   })
 
+  it.each([
+    ['1,100 parameters', '&x=1'.repeat(1_100), {}, 413, 'Request too large'],
+    ['a damaged compression', '', { 'Content-Encoding': 'gzip' }, 400, 'Invalid input'],
+    ['an unknown charset', '', { 'Content-Type': 'application/x-www-form-urlencoded; charset=x' }, 400, 'Invalid input']
+  ])('gets that form also for %s, and no assertion reaches the host', async (_what, more, headers, status, text) => {
+    const { app } = await testApp(machineConfig, { before: (host) => host.use(express.urlencoded()) })
+    const form = createForm(createMachine(1).assert()) + more
+    const { body } = await request(app).post('/token').type('form').set(headers).send(form).expect(status)
+    expect(body).toEqual({ error: 'invalid_request', error_description: text })
+  })
+
   it("gets 400 with this package's text on a configured path that is also a pattern", async () => {
     const { post } = await poster({}, { authPath: '/a.b-c_~/login', logoutPath: '/log.out/' })
     for (const path of ['/a.b-c_~/login', '/log.out']) await post(path).expect(400, 'Malformed JSON')
@@ -76,6 +87,9 @@ describe('toParserRefusal', () => {
   it.each([
     ...[...json, 'request.size.invalid', 'entity.verify.failed'].map((type) => [{ type }, 'ERR_JSON'] as const),
     [{ type: 'entity.too.large' }, 'ERR_TOO_LARGE'],
+    [{ type: 'parameters.too.many' }, 'ERR_TOO_LARGE'],
+    [{ type: 'querystring.parse.rangeError' }, 'ERR_INVALID'],
+    [{ code: 'Z_DATA_ERROR' }, 'ERR_INVALID'],
     [{ type: 'parameters.too.many' }, undefined],
     [{ type: ['entity.parse.failed'] }, undefined],
     [new Error('x'), undefined],

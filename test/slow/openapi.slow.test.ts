@@ -51,11 +51,13 @@ describe.each(Object.entries(documents))('the OpenAPI document of %s', (name, do
   it.each([
     ['as it is packed', {}],
     ['as GET /openapi.json answers it', { servers: [{ url: `https://${name}.example` }] }]
-  ])('passes redocly without an error or a warning, %s', async (_how, servers) => {
+  ])('passes redocly without an unexpected error or warning, %s', async (_how, servers) => {
     const source = JSON.stringify({ ...document, ...servers })
     const config = await linter.createConfig({ extends: ['recommended'] })
     const problems = await linter.lintFromString({ source, absoluteRef: `/${name}.json`, config })
-    expect(problems.map(({ message }) => message)).toEqual([])
+    // GET /token only exists to answer an error.
+    const expected = name === 'auth' ? ['Operation must have at least one `2XX` response.'] : []
+    expect(problems.map(({ message }) => message)).toEqual(expected)
   })
 })
 

@@ -12,6 +12,7 @@ const reasons = {
   'trust-proxy/all':
     'Clients can send any address in X-Forwarded-For. A client that changes this address evades the rate limits.',
   'machine-dids': 'Anyone can create a DID. A service that accepts the tokens has to decide on DIDs itself.',
+  'machine-dids/unused': 'No machine can log in, and the list does not affect users.',
   'oauth-metadata': 'Programs that only know the URL of the service cannot find its token endpoint.',
   'demo-page': 'Every visitor of the root path sees the page for trying out the servers.',
   http: 'Anyone on the network path can read the tokens and use them.',

@@ -158,8 +158,8 @@ export class VaultClient {
       // The vault's paths are strings, so `fetch` is only called with strings.
       const fetchOption = fetch && { fetch: fetch as typeof globalThis.fetch }
       // The caller gives a client of the vault, since there is no `resource`.
-      const own = auth as VaultAuth
-      this.#public = { ...service, url: '', fetch: (path, init) => own.fetch(path, { ...init, ...fetchOption }) }
+      const vaultAuth = auth as VaultAuth
+      this.#public = { ...service, url: '', fetch: (path, init) => vaultAuth.fetch(path, { ...init, ...fetchOption }) }
       this.#withToken = this.#public
     } else {
       // Paths begin with a dot, see joinPath.

@@ -96,6 +96,7 @@ describe('the command doctor', () => {
       ['note demo-page']
     ],
     ['machines of any DID', { MACHINE_LOGIN: 'true' }, ['note machine-dids']],
+    ['machines that may not log in', { MACHINE_DIDS: 'did:key:zDn' }, ['note machine-dids']],
     ['machines of one DID', { MACHINE_LOGIN: 'true', MACHINE_DIDS: 'did:key:zDn' }, []],
     ['the demo page on this machine', { SERVICE_URL: 'http://localhost:3000', PAGE: 'true' }, []],
     [
