@@ -38,7 +38,9 @@ describe("a body that the host's parser refuses", () => {
   })
 
   it('gets the form of OAuth at the token endpoint of machines', async () => {
-    const { app } = await testApp(machineConfig, { before: (host) => host.use(express.urlencoded({ limit: 100 })) })
+    const { app } = await testApp(machineConfig, {
+      before: (host) => host.use(express.urlencoded({ extended: false, limit: 100 }))
+    })
     const form = createForm(createMachine(1).assert())
     const { body } = await request(app).post('/token').type('form').send(form).expect(413)
     expect(body).toEqual({ error: 'invalid_request', error_description: 'Request too large' })
@@ -49,7 +51,9 @@ describe("a body that the host's parser refuses", () => {
     ['a damaged compression', '', { 'Content-Encoding': 'gzip' }, 400, 'Invalid input'],
     ['an unknown charset', '', { 'Content-Type': 'application/x-www-form-urlencoded; charset=x' }, 400, 'Invalid input']
   ])('gets that form also for %s, and no assertion reaches the host', async (_what, more, headers, status, text) => {
-    const { app } = await testApp(machineConfig, { before: (host) => host.use(express.urlencoded()) })
+    const { app } = await testApp(machineConfig, {
+      before: (host) => host.use(express.urlencoded({ extended: false }))
+    })
     const form = createForm(createMachine(1).assert()) + more
     const { body } = await request(app).post('/token').type('form').set(headers).send(form).expect(status)
     expect(body).toEqual({ error: 'invalid_request', error_description: text })
@@ -90,7 +94,6 @@ describe('toParserRefusal', () => {
     [{ type: 'parameters.too.many' }, 'ERR_TOO_LARGE'],
     [{ type: 'querystring.parse.rangeError' }, 'ERR_INVALID'],
     [{ code: 'Z_DATA_ERROR' }, 'ERR_INVALID'],
-    [{ type: 'parameters.too.many' }, undefined],
     [{ type: ['entity.parse.failed'] }, undefined],
     [new Error('x'), undefined],
     ['x', undefined]
