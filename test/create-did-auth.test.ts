@@ -9,6 +9,7 @@ import {
   serviceWallet,
   TestClock
 } from './support/fixtures/fixtures.js'
+import { machineConfig } from './support/fixtures/machines.js'
 import { catchCode, refusal } from './support/fixtures/refusal.js'
 
 const wallet = createNumberedWallet(1)
@@ -222,6 +223,18 @@ describe('didAuth.authenticate', () => {
     expect(log).toEqual([
       [{ event: 'configuration' }, 'authenticate with deviceProof: true refuses most requests: deviceBinding is off']
     ])
+  })
+})
+
+describe('a token request of a machine that the application has read', () => {
+  it('is answered 500 in the form of OAuth', async () => {
+    const { didAuth } = create(machineConfig)
+    const body = new URLSearchParams({ grant_type: 'client_credentials' })
+    const request = new Request('https://service.example/token', { method: 'POST', body })
+    await request.text()
+    const response = await didAuth.fetch(request, here)
+    const error = { error: 'server_error', error_description: 'Invalid configuration' }
+    expect([response?.status, await response?.json()]).toEqual([500, error])
   })
 })
 

@@ -80,6 +80,12 @@ describe('resourceTokenVerifier', () => {
     await expect(verify.request({ headers })).rejects.toEqual(refusal(code as 'ERR_ACCESS_TOKEN'))
   })
 
+  it('refuses a valid token after DIDAuth, which is for access tokens', async () => {
+    const issuer = await startIssuer()
+    const headers = { authorization: `DIDAuth ${await issuer.tokenFor(ORDERS)}` }
+    await expect(createVerifier(issuer).request({ headers })).rejects.toEqual(refusal('ERR_ACCESS_TOKEN'))
+  })
+
   it('fetches nothing with `keys`, and accepts only the given networks', async () => {
     const issuer = await startIssuer()
     const token = await issuer.tokenFor(ORDERS)
