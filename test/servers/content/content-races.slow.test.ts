@@ -3,7 +3,7 @@ import { failingObjects, raceOfWriters, randomEnds } from '../../support/models/
 import { usePostgresContents, type PostgresContents } from '../../support/servers/postgres-contents.js'
 import { note, rounds } from '../../support/fixtures/time-factor.js'
 
-const OPERATIONS = { race: rounds(10_000, 100_000), raceWithFaults: rounds(2_000, 10_000) }
+const OPERATIONS = { race: rounds(30_000, 100_000), raceWithFaults: rounds(5_000, 10_000) }
 
 const make = usePostgresContents()
 let files: PostgresContents
