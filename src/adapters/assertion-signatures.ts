@@ -1,8 +1,8 @@
-import { createPublicKey, verify, type KeyObject } from 'node:crypto'
-import { RecentEntries } from '../caches.js'
+import { createPublicKey, type KeyObject } from 'node:crypto'
 import type { VerifyMachineSignature } from '../ports.js'
 import { decodeHex } from '../protocol/encoding.js'
 import type { MachineKey } from '../protocol/machine-did.js'
+import { createKeyVerifier } from './key-verifier.js'
 
 /** Curve of a key in DER. @see RFC 5480, section 2.1.1; RFC 8410, section 3 */
 const DER_BY_KIND = {
@@ -10,21 +10,13 @@ const DER_BY_KIND = {
   Ed25519: decodeHex('300506032b6570')
 }
 
-/** Creates the function that verifies ES256 and Ed25519 signatures. It caches parsed keys, as for devices. */
+/** Creates the function that verifies ES256 and Ed25519 signatures of machines. */
 export function createAssertionSignatures(): VerifyMachineSignature {
-  const keys = new RecentEntries<KeyObject>()
+  const verify = createKeyVerifier()
   return (did, { kind, bytes }, text, signature) => {
     if (kind === 'secp256k1') return false
-    try {
-      let key = keys.get(did)
-      if (key === undefined) keys.set(did, (key = importKey(kind, bytes)))
-      // The digest of Ed25519 is part of its algorithm.
-      const digest = kind === 'Ed25519' ? null : 'sha256'
-      return verify(digest, Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' }, signature)
-    } catch {
-      // The bytes are no point of the curve.
-      return false
-    }
+    const digest = kind === 'Ed25519' ? null : 'sha256'
+    return verify({ name: did, importKey: () => importKey(kind, bytes), digest }, text, signature)
   }
 }
 

@@ -1,22 +1,12 @@
-import { createPublicKey, verify, type KeyObject } from 'node:crypto'
-import { RecentEntries } from '../caches.js'
+import { createPublicKey } from 'node:crypto'
 import type { VerifyDeviceSignature } from '../ports.js'
+import { createKeyVerifier } from './key-verifier.js'
 
-/**
- * Creates the function that verifies ES256 signatures of devices. It caches parsed keys, because parsing a key costs as
- * much as verifying a signature.
- */
+/** Creates the function that verifies ES256 signatures of devices. */
 export function createDeviceSignatures(): VerifyDeviceSignature {
-  const keys = new RecentEntries<KeyObject>()
+  const verify = createKeyVerifier()
   return (jwk, text, signature) => {
-    const name = jwk.x + jwk.y
-    try {
-      let key = keys.get(name)
-      if (key === undefined) keys.set(name, (key = createPublicKey({ key: { ...jwk }, format: 'jwk' })))
-      return verify('sha256', Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' }, signature)
-    } catch {
-      // The coordinates are no point of P-256.
-      return false
-    }
+    const importKey = () => createPublicKey({ key: { ...jwk }, format: 'jwk' })
+    return verify({ name: jwk.x + jwk.y, importKey, digest: 'sha256' }, text, signature)
   }
 }
