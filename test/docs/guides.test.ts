@@ -19,13 +19,13 @@ const listCode = (file: string, language: string): string[] =>
     .blocks.filter((block) => block.language === language)
     .map(({ code }) => code)
 
-/** Writes code that uses `app` and `requireDid` as a module whose function `install` receives both, and imports it. */
+/** Imports code as a module whose function `install` receives `app`, and the `requireDid` of the test's service. */
 async function loadServer(
   name: string,
   code: string
 ): Promise<{ install: (...given: unknown[]) => { pool: pg.Pool } }> {
   const imports = code.split('\n').filter((line) => line.startsWith('import '))
-  const rest = code.split('\n').filter((line) => !line.startsWith('import '))
+  const rest = code.split('\n').filter((line) => !/^import |^const requireDid = /.test(line))
   const file = join(folder, `${name}.ts`)
   const install = ['export function install(app: any, requireDid: any) {', ...rest, 'return { pool }', '}']
   writeFileSync(file, [...imports, ...install].join('\n'))
