@@ -10,7 +10,7 @@ export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/service-
 export type { DescribeRequest } from './express/guards.js'
 export { describeUserAgent } from './http/describe-user-agent.js'
 export type { GuardOptions } from './http/guard.js'
-export type { DidAuthInfo } from './did-auth-info.js'
+export type { AdmittedUser, AllowUser, DidAuthInfo } from './did-auth-info.js'
 export type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from './ports.js'
 export type { LoginIdentity, SiweDetails, UserIdentity } from './ports.js'
 export type { Clock, ContractVerifier, DidResolver, Logger, ResourceKey, Signer } from './ports.js'

@@ -3,7 +3,7 @@ export type { OptionalAuthenticateOptions, RequestContext } from '../create-did-
 export type { Sessions } from '../compose-service.js'
 export type { DidAuthConfig } from '../config/options.js'
 export type { SiweOptions } from '../config/siwe-options.js'
-export type { DidAuthInfo } from '../did-auth-info.js'
+export type { AdmittedUser, AllowUser, DidAuthInfo } from '../did-auth-info.js'
 export { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
 export type { RefusalReason } from '../errors.js'
 export { describeUserAgent } from '../http/describe-user-agent.js'
