@@ -5,6 +5,7 @@ export type RequestHeaders = Readonly<Record<string, string | string[] | undefin
   readonly 'content-type'?: string | undefined
   readonly cookie?: string | undefined
   readonly origin?: string | undefined
+  readonly 'user-agent'?: string | undefined
 }
 
 /** A request as the endpoints read it, whichever framework received it. */

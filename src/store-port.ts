@@ -16,6 +16,8 @@ export interface NewSession {
   tokenClaims: JsonObject | undefined
   nowSeconds: number
   expiresAtSeconds: number
+  /** Description of the client, at most 80 characters. A store that does not store it leaves it out of its sessions. */
+  description?: string | undefined
   /** Time until which the active sessions are listed that the store deletes to make room. */
   listUntilSeconds?: EndRecord
 }

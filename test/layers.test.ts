@@ -95,7 +95,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'fetch-index',
     files: /^src\/fetch\/index\.ts$/,
-    uses: ['errors', 'config', 'auth-info', 'http', 'compose', 'create', 'adapters', 'stores'],
+    uses: ['errors', 'ports', 'config', 'auth-info', 'http', 'compose', 'create', 'adapters', 'stores'],
     packages: /^$/
   },
   {

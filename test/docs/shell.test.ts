@@ -99,7 +99,8 @@ describe('the curl walkthroughs', () => {
           createdAt: expect.any(Number),
           refreshedAt: expect.any(Number),
           expiresAt: expect.any(Number),
-          isCurrent: true
+          isCurrent: true,
+          description: 'curl'
         }
       ],
       { url: `relay://${ofHello}`, cid: ofHello },
