@@ -20,8 +20,6 @@ const ABOUT: Readonly<Record<string, string>> = {
 }
 const IS_TIME = /^(?:iat|nbf|exp)$/
 
-// Waits for the merge of the optional member.
-type Listed = ListedSession & { description?: string }
 let skippedSeconds = 0
 
 /** The client's clock. "Refresh now" sets it ahead, so that the client considers its access token expired. */
@@ -67,7 +65,7 @@ export function startSessionStep(
     getElement('sessions').replaceChildren(...(await auth.sessions()).map(makeItem))
   }
 
-  function makeItem({ sessionId, createdAt, refreshedAt, isCurrent, description }: Listed): HTMLLIElement {
+  function makeItem({ sessionId, createdAt, refreshedAt, isCurrent, description }: ListedSession): HTMLLIElement {
     const isBound = isCurrent && auth.session?.isDeviceBound
     const name = isBound ? 'This session, on this device' : isCurrent ? 'This session' : 'Another session'
     const times = `since ${formatTime(createdAt)}, refreshed ${formatTime(refreshedAt)}`

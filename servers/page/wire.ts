@@ -37,7 +37,7 @@ const ABOUT: readonly [request: RegExp, about: string][] = [
 ]
 
 /** Long values, of which the middle is left out: tokens, signatures and ciphertexts. A DID or CID is shorter. */
-const LONG = /[\w.+/=-]{64,}/g
+const LONG = /[\w.+/=…-]{64,}/g
 /** Names in a path that are shortened in the same way: addresses of DIDs, CIDs and ids. */
 const LONG_NAME = /[\w-]{20,}/g
 const MAX_SHOWN = 20_000
@@ -49,7 +49,7 @@ const TELLING =
 const SERVERS = Object.entries({ auth: location.origin, relay: relayUrl, vault: vaultUrl })
 const SETS_COOKIES = /^\/(?:auth|siwe\/verify|signup|refresh-token|logout)$/
 const COOKIES = 'set-cookie: authorization=…; refresh-token=… (HttpOnly: the browser shows them to no script)'
-const SIGNING = 'The wallet signs this text. The signature proves the DID, and is valid for one login'
+const SIGNING = 'Your key signs this text. The signature proves the DID, and is valid for one login'
 
 const list = getElement('exchanges', HTMLOListElement)
 /** Name of the button that the user pressed last. The next request clears it. */
@@ -110,7 +110,7 @@ function showExchange(exchange: Exchange): () => void {
 /** Gets a text signed, and shows that like a request, because the signature explains the next request. */
 export async function signAndShow(text: string, sign: () => Promise<string> | string): Promise<string> {
   const shown = { state: '…', kind: 'success', answer: '' }
-  const update = addEntry(['SIGN', 'personal_sign', SIGNING, 'wallet'], () => ({
+  const update = addEntry(['SIGN', 'personal_sign', SIGNING, 'key'], () => ({
     ...shown,
     parts: Object.entries({ Text: text, Result: shown.answer })
   }))

@@ -131,7 +131,9 @@ describe('login on the page of the auth server', () => {
     await logInByTabKey(page)
     await page.click('#ask-me')
     await page.waitForSelector('#claims-details')
-    expect(await page.locator('#sessions li').textContent()).toContain('This session, on this device')
+    expect(await page.locator('#sessions li').textContent()).toMatch(
+      /^Chrome on Linux.*This session, on this device, since/
+    )
     expect(await page.locator('#bound').isVisible()).toBe(true)
     await page.evaluate(openAll)
     await page.click('#send-form button')
@@ -200,6 +202,10 @@ describe('login on the page of the auth server', () => {
       await page.locator('.insecure').first().waitFor()
       expect(await page.locator('#relay-here, #vault-here, #closed').locator('visible=true').count()).toBe(0)
     }
+    await page.goto(all.serviceUrl)
+    await page.click('#wallet-step .sample summary')
+    await page.click('#wallet-step .sample button')
+    await page.waitForSelector('.sample [role=status]:has-text("Select the text, and copy it yourself.")')
   })
 
   it('hides everything of the previous account once another account is chosen', async () => {

@@ -4,7 +4,14 @@ import { build } from 'esbuild'
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { root } from '../../support/fixtures/documents.js'
-import { launchBrowser, logInByTabKey, openProfile, tabTo, waitForAnswer } from '../../support/engines/browser.js'
+import {
+  findAccessibilityFaults,
+  launchBrowser,
+  logInByTabKey,
+  openProfile,
+  tabTo,
+  waitForAnswer
+} from '../../support/engines/browser.js'
 import { ServerProcesses, type ServerProcess } from '../../support/servers/server-process.js'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 
@@ -92,6 +99,9 @@ describe('the page of the auth server in a browser', () => {
     await page.click('#send-form button')
     await waitForAnswer(page, 'relay', 'Sent.')
     expect(await page.textContent('#sent-until')).toBe('')
+    const request = page.locator('.exchange', { hasText: 'Post the encrypted file' })
+    await request.locator('summary').click()
+    expect(await request.locator('pre').first().textContent()).toMatch(/"[\w-]{14}…[\w-]{6}"\} \(\d{6} characters\)$/)
     await page.fill('#open-link', String(await page.textContent('#sent-link')))
     await page.click('#open-form button')
     await page.click('#open')
@@ -200,6 +210,7 @@ describe('the page of the auth server in a browser', () => {
     await otherPage.click('#read-notes')
     await waitForAnswer(otherPage, 'vault', 'recovery code')
     await otherPage.waitForSelector('#vault-code:focus')
+    expect(await findAccessibilityFaults(otherPage)).toEqual([])
     await otherPage.fill('#vault-code', code.toLowerCase().replace('-', ' '))
     await otherPage.click('#read-notes')
     await otherPage.waitForSelector('#notes p:text-is("Buy oak")')
