@@ -92,7 +92,7 @@ PRIVATE_KEY=${key()}\nCHALLENGE_SECRET=${key()}\nSERVICE_URL=http://localhost:30
     ['.env', secrets + database],
     ['.gitignore', '.env\nnode_modules/\ndist/\nsessions.db*\n'],
     [`app.${extension}`, read('app.ts')],
-    [`login.test.${extension}`, read('login.test.ts')],
+    [`login.test.${extension}`, read('login-test.ts')],
     [`server.${extension}`, read('server.ts')],
     [`store.${extension}`, read(choices.store === 'memory' ? 'store.ts' : `store-${choices.store}.ts`)]
   ])
