@@ -117,8 +117,10 @@ const LAYERS: readonly Layer[] = [
       'stores'
     ]
   },
+  // The command that writes a starter. Its templates are examples.
+  { name: 'init', files: /^src\/init\.ts$/, uses: [], packages: /^node:/ },
   // Imports the servers by name at run time, where they are installed.
-  { name: 'bin', files: /^src\/bin\.ts$/, uses: [], packages: /^node:fs$/ },
+  { name: 'bin', files: /^src\/bin\.ts$/, uses: ['init'], packages: /^node:fs$/ },
   // Each store is also an entry point. A package that only one store uses is loaded by name at run time.
   {
     name: 'stores',
