@@ -1,16 +1,14 @@
-import { afterAll, describe, expect, it } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { memoryStore } from 'express-did-auth'
+import { setRequestId } from 'express-did-auth/server-kit'
 import request from 'supertest'
 import { listen } from '../../../servers/http/listen.js'
 import { exchange } from '../../support/faults/malformed.js'
 import { afterTest } from '../../support/fixtures/after-test.js'
-import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
-import { until } from '../../support/fixtures/until.js'
-import { closeServices, logIn, refresh, serving } from '../../support/servers/server-client.js'
 import { startTestRelay } from '../../support/servers/relay-app.js'
-import { testAuthServer } from '../../support/servers/test-app.js'
+import { testApp, testAuthServer, type Host } from '../../support/servers/test-app.js'
 import { testVault } from '../../support/servers/vault-app.js'
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
@@ -24,8 +22,6 @@ async function sendIds(listener: RequestListener, ids: readonly string[]): Promi
   const { text } = await exchange((server.address() as AddressInfo).port, bytes)
   return [...text.matchAll(/^X-Request-Id: (.*)\r$/gim)].map(([, id]) => id!)
 }
-
-afterAll(closeServices)
 
 describe('X-Request-Id', () => {
   it.each(['a', 'A.b_c-9', 'x'.repeat(64)])('is taken over: %s', async (id) => {
@@ -106,16 +102,21 @@ describe('each log line of a request', () => {
   })
 
   it('has its id: lines of flows', async () => {
-    const { listener, log } = await testAuthServer({ REFRESH_REUSE_GRACE_SECONDS: '0' })
-    const url = await serving(listener)
-    const { refreshToken } = await logIn(url, createNumberedWallet(1), 'auth.example')
-    await refresh(url, refreshToken)
-    expect((await refresh(url, refreshToken)).status).toBe(401)
-    await until(() => log().some(({ event, status }) => event === 'request' && status === 401))
-    const reused = log().find(({ event }) => event === 'refresh-token-reused')
-    const line = log().find(({ event, status }) => event === 'request' && status === 401)
-    expect(reused?.requestId).toMatch(UUID)
-    expect(reused?.requestId).toBe(line?.requestId)
+    const before: Host['before'] = (app) =>
+      app.use((req, _res, next) => {
+        setRequestId(req, 'id-2')
+        next()
+      })
+    const { logIn, refresh, clock, log } = await testApp({}, { before })
+    const { refreshToken } = await logIn()
+    await refresh(refreshToken).expect(200)
+    clock.seconds += 11
+    await refresh(refreshToken).expect(401)
+    const lines = log.flatMap(({ fields }) => (fields.event === 'configuration' ? [] : [fields]))
+    expect(lines).toEqual([
+      { event: 'refresh-token-reused', requestId: 'id-2', sessionId: expect.any(String) },
+      { event: 'first-refusal', code: 'ERR_REFRESH_TOKEN_REUSED', requestId: 'id-2' }
+    ])
   })
 
   it('has its id: the reason why the server is not ready', async () => {
