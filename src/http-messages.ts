@@ -10,6 +10,8 @@ export type RequestHeaders = Readonly<Record<string, string | string[] | undefin
 
 /** A request as the endpoints read it, whichever framework received it. */
 export interface HttpRequest {
+  /** Id that the server gave to the request, for log lines and RFC 9457 answers. */
+  readonly id?: string | undefined
   /** HTTP method in upper case. */
   readonly method: string
   /** Path and query as the client sent them. */
