@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Application } from 'typedoc'
-import { pagesDir, rootDir } from './pages.js'
+import { pagesDir, rootDir } from './paths.js'
 
 /** Lists the entries of a package with their source files. */
 function listEntries(folder) {
@@ -24,6 +24,8 @@ export async function writeApi() {
     tsconfig: join(rootDir, '.site/tsconfig.json'),
     plugin: ['typedoc-plugin-markdown'],
     router: 'module',
+    name: 'API',
+    entryFileName: 'index.md',
     readme: 'none',
     disableSources: true,
     excludePrivate: true,
@@ -31,6 +33,7 @@ export async function writeApi() {
     // `npm run types` reports errors of types.
     skipErrorChecking: true,
     logLevel: 'Error',
+    useCodeBlocks: true,
     hideBreadcrumbs: true,
     hidePageHeader: true,
     parametersFormat: 'table',
@@ -38,12 +41,19 @@ export async function writeApi() {
     classPropertiesFormat: 'table',
     typeDeclarationFormat: 'table',
     propertyMembersFormat: 'table',
+    tableColumnSettings: { hideModifiers: true, hideDefaults: true, hideInherited: true, hideOverrides: true },
     pageTitleTemplates: { module: '{name}' },
     outputs: [{ name: 'markdown', path: join(pagesDir, 'api') }]
   })
-  const project = await app.convert()
-  if (project === undefined) throw new Error('The comments of the API cannot be read. The reason is above.')
-  for (const [index, module] of project.children.entries()) module.name = entries[index].name
+  // TypeScript has lost the name of this union of codes.
+  app.renderer.on('endPage', (page) => {
+    page.contents = page.contents?.replaceAll(/(?:[\\| ]*`"ERR_\w+"`){10,}/g, ' `DidAuthErrorCode`')
+  })
+  const points = app.getEntryPoints() ?? []
+  for (const point of points) {
+    point.displayName = entries.find(({ source }) => source === point.sourceFile.fileName).name
+  }
+  const project = app.converter.convert(points)
   await app.generateOutputs(project)
   return entries.map(({ name }) => ({ text: name, address: `api/${name}.md` }))
 }
