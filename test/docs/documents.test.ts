@@ -4,6 +4,7 @@ import { dirname, join, normalize } from 'node:path'
 import {
   listAnchors,
   documentFiles,
+  guideFiles,
   listLinks,
   listSubpaths,
   packageJson,
@@ -70,6 +71,14 @@ describe('the index of the reference', () =>
       normalize(join('src', target.split('#')[0]!))
     )
     expect(referenceFiles.slice(1).filter((file) => !linked.includes(file))).toEqual([])
+  }))
+
+describe('the index of the guides', () =>
+  it('links to every other guide', () => {
+    const linked = listLinks(readDocument('src/guides/README.md')).map(
+      (target) => `src/guides/${target.split('#')[0]!}`
+    )
+    expect(guideFiles.filter((file) => file !== 'src/guides/README.md' && !linked.includes(file))).toEqual([])
   }))
 
 describe('the table of threats', () => {
