@@ -5,8 +5,8 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { install } from '../.config/install.js'
+import { pagesDir, rootDir } from './links.js'
 import { findSummary, preparePages } from './pages.js'
-import { pagesDir, rootDir } from './paths.js'
 
 const siteDir = join(rootDir, '.site')
 

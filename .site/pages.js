@@ -1,16 +1,13 @@
 /** Prepares the pages of the site from the Markdown files of the repository. */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
-import { rewriteLinks } from './links.js'
-import { pagesDir, rootDir } from './paths.js'
+import { manifest, pagesDir, read, rewriteLinks, rootDir } from './links.js'
 
-const read = (file) => readFileSync(join(rootDir, file), 'utf8')
-
-/** Groups of the sidebar: title, and patterns of files in the order of the pages. The first pattern wins. */
+/** Groups of the sidebar: title, and patterns of files in the order of the pages. A page belongs to the first group. */
 const GROUPS = [
   ['Start', [/^README/, /guides\/(?:TUTORIAL|GLOSSARY|FAQ)/, /^examples\//]],
   ['Operate', [/guides\/(?:PRODUCTION|MONITORING)/, /^servers\/(?:DEPLOY|INSTANCES|docker|monitoring|[BMS])(?!IGR)/]],
-  ['Guides', [/^src\/guides\/(?!ERRORS)/, /RECIPES/, /^src\/testing\//, /MIGRATION/]],
+  ['Guides', [/guides\/README/, /^src\/guides\/(?!ERRORS)/, /RECIPES/, /^src\/testing\//, /MIGRATION/]],
   ['Client', [/^src\/client\/README/, /^src\/client\//]],
   ['Servers', [/^servers\/README/, /^servers\//]],
   ['Reference', [/^src\/README/, /^src\/config\//, /^src\/guides\/ERRORS/, /^src\/protocol\//, /^src\//]],
@@ -20,6 +17,12 @@ const GROUPS = [
 const ORDER = ['Start', 'Guides', 'Reference', 'Client', 'Servers', 'Operate', 'Project']
 /** Titles of pages whose heading is unclear in the sidebar. */
 const LABELS = { 'README.md': 'Introduction', 'src/client/MACHINES.md': 'The client of machines' }
+/** Addresses that do not follow from the path. */
+const ADDRESSES = {
+  'README.md': 'introduction.md',
+  'src/README.md': 'reference/index.md',
+  'src/guides/ERRORS.md': 'errors/index.md'
+}
 
 /** Lists the documents of the repository, as paths from its root. */
 function listDocuments() {
@@ -32,15 +35,12 @@ function listDocuments() {
 }
 
 /** Returns the address of a document: `src/client/KEYS.md` is `client/keys.md`, and a README is an index. */
-function toAddress(file) {
-  if (file === 'README.md') return 'introduction.md'
-  if (file === 'src/guides/ERRORS.md') return 'errors/index.md'
-  if (file === 'src/README.md') return 'reference/index.md'
-  return file
+const toAddress = (file) =>
+  ADDRESSES[file] ??
+  file
     .replace(/^src\//, '')
-    .replace(/README\.md$/, 'index.md')
+    .replace('README', 'index')
     .toLowerCase()
-}
 
 /** Returns the first paragraph of prose in one line, without links. */
 export function findSummary(text) {
@@ -51,12 +51,6 @@ export function findSummary(text) {
     .trim()
 }
 
-/** Returns the address of the page of an error code, and undefined if a document does not describe the code. */
-function findErrorAddress(file, anchor = '') {
-  const code = anchor.toUpperCase()
-  return file.endsWith('/ERRORS.md') && read(file).includes(`### \`${code}\`\n`) ? `errors/${code}.md` : undefined
-}
-
 /** Writes all pages. @returns the groups of the sidebar, each with the addresses and titles of its pages */
 export function preparePages() {
   const documents = listDocuments()
@@ -65,17 +59,18 @@ export function preparePages() {
     writeFileSync(join(pagesDir, address), text)
   }
   const findAddress = (file, anchor) => {
-    const page = findErrorAddress(file, anchor)
-    if (page !== undefined || !documents.includes(file)) return page
+    if (!documents.includes(file)) return undefined
+    const code = anchor?.toUpperCase()
+    if (file.endsWith('/ERRORS.md') && read(file).includes(`### \`${code}\`\n`)) return `errors/${code}.md`
     return toAddress(file) + (anchor === undefined ? '' : `#${anchor}`)
   }
-  const writeRewritten = (file, address, text) => write(address, rewriteLinks(file, address, text, findAddress, write))
+  const writePage = (file, address, text) => write(address, rewriteLinks(file, address, text, findAddress, write))
 
   for (const file of documents) {
-    const parts = file.endsWith('/ERRORS.md') ? splitErrors(file, read(file)) : [[toAddress(file), read(file)]]
-    for (const [address, text] of parts) writeRewritten(file, address, text)
+    const parts = file.endsWith('/ERRORS.md') ? splitErrors(file) : [[toAddress(file), read(file)]]
+    for (const [address, text] of parts) writePage(file, address, text)
   }
-  writeRewritten('README.md', 'index.md', createLandingPage())
+  writePage('README.md', 'index.md', createLandingPage())
 
   const others = new Set(documents)
   const groups = GROUPS.map(([text, patterns]) => {
@@ -87,14 +82,16 @@ export function preparePages() {
 }
 
 /** Splits a document in which each heading of level 3 is an error code. @returns addresses and texts of the pages */
-function splitErrors(file, text) {
-  const own = posix.basename(file)
+function splitErrors(file) {
   const pages = []
-  const index = text.replaceAll(/^### `(\w+)`\n([^]*?)(?=^##|$(?![^]))/gm, (_section, code, body) => {
+  const index = read(file).replaceAll(/^### `(\w+)`\n([^]*?)(?=^##|$(?![^]))/gm, (_section, code, body) => {
     const paragraphs = body.trim().replaceAll(/\s(?=\*\*(?:Cause|Remedy)\*\*)/g, '\n\n')
-    const page = `---\nprev: false\nnext: false\n---\n\n# ${code}\n\n${paragraphs}\n\n[All codes](${own})\n`
-    pages.push([`errors/${code}.md`, page])
-    return `- [\`${code}\`](${own}#${code.toLowerCase()}): ${findSummary(body.split('**Remedy**')[0])}\n`
+    const frontmatter = '---\nprev: false\nnext: false\n---\n\n'
+    pages.push([
+      `errors/${code}.md`,
+      `${frontmatter}# ${code}\n\n${paragraphs}\n\n[All codes](${posix.basename(file)})\n`
+    ])
+    return `- [\`${code}\`](ERRORS.md#${code.toLowerCase()}): ${findSummary(body.split('**Remedy**')[0])}\n`
   })
   return [[toAddress(file), index], ...pages]
 }
@@ -102,15 +99,13 @@ function splitErrors(file, text) {
 /** Fills the landing page with the first sentences and the quick start of the README. */
 function createLandingPage() {
   const readme = read('README.md')
-  const [quickStart] = readme.match(/^```(?:ts|js)\n[^]*?^```$/m)
-  const [install] = readme.match(/^npm install express express-did-auth.*$/m)
-  const [title, ...sentences] = findSummary(readme).split(/(?<=\.) /)
+  const [title, ...others] = findSummary(readme).split(/(?<=\.) /)
   const parts = {
-    NAME: JSON.parse(read('package.json')).name,
+    NAME: manifest.name,
     TITLE: title.replace(/\.$/, ''),
-    SENTENCE: sentences.slice(0, 2).join(' '),
-    QUICK_START: quickStart,
-    INSTALL: install
+    SENTENCE: [title, ...others.slice(0, 2)].join(' '),
+    QUICK_START: readme.match(/^```(?:ts|js)\n[^]*?^```$/m)[0],
+    INSTALL: readme.match(/^npm install express express-did-auth.*$/m)[0]
   }
   return read('.site/landing.md').replaceAll(/%(\w+)%/g, (_mark, name) => parts[name])
 }
