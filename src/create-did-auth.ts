@@ -1,4 +1,5 @@
 import { composeService, type Sessions } from './compose-service.js'
+import type { CorsSettings } from './config/cors-options.js'
 import type { DidAuthConfig } from './config/options.js'
 import { runAsClient } from './current-client.js'
 import { assertAllowed, assertAllowOption, type DidAuthInfo } from './did-auth-info.js'
@@ -40,7 +41,7 @@ export interface Authentication {
 }
 
 /** The login of one service, for applications that turn a `Request` into a `Response`. */
-export interface DidAuth {
+export interface DidAuth extends CorsSettings {
   /**
    * Answers a request to one of the login's routes, its errors included. Give it requests whose body was not read.
    * @returns undefined if the request is not for the login: your application answers it
@@ -128,6 +129,7 @@ export function createDidAuth(config: DidAuthConfig): DidAuth {
   }
 
   return {
+    ...service.corsSettings,
     async fetch(request, { clientAddress, mountPath = '' }) {
       const target = parseTarget(request.url, mountPath)
       const { path } = target

@@ -1,6 +1,7 @@
 export { setupDidAuth, type Guard, type RequireDid } from './setup-did-auth.js'
 export type { Sessions } from './compose-service.js'
 export { defaultPaths, type DidAuthConfig } from './config/options.js'
+export { corsOptions, type CorsOptions, type CorsSettings } from './config/cors-options.js'
 export type { SiweOptions } from './config/siwe-options.js'
 export { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from './errors.js'
 export { handleAsClient, type ExpressApp } from './express/mount-routes.js'

@@ -2,6 +2,7 @@ export { createDidAuth, type AuthenticateOptions, type Authentication, type DidA
 export type { OptionalAuthenticateOptions, RequestContext } from '../create-did-auth.js'
 export type { Sessions } from '../compose-service.js'
 export type { DidAuthConfig } from '../config/options.js'
+export { corsOptions, type CorsOptions, type CorsSettings } from '../config/cors-options.js'
 export type { SiweOptions } from '../config/siwe-options.js'
 export type { AdmittedUser, AllowUser, DidAuthInfo } from '../did-auth-info.js'
 export { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'

@@ -34,14 +34,15 @@ export interface RequireTokenOptions {
    * with the scheme `Bearer`, so that OAuth and MCP clients find the service that issues tokens (RFC 9728).
    */
   resourceMetadata?: string | undefined
-  /** Decides whether the user may make the request: anything but `true` is 403 ERR_FORBIDDEN. Default: every user may. */
+  /** Decides whether the user may make the request. Anything but `true` is 403 ERR_FORBIDDEN. Default: all may. */
   allow?: AllowUser
 }
 
 /**
  * Creates Express middleware that lets only requests with a valid access token pass. It sets `req.user` and `req.auth`
  * as `requireDid` does. It answers 401 without a valid token, 403 to a cookie in an unsafe request that another site
- * caused, 403 to a user whom `allow` refuses, and 503 if the resolver, the issuer's keys or its list of ended sessions are unavailable.
+ * caused and to a user whom `allow` refuses, and 503 if the resolver, the issuer's keys or its list of ended sessions
+ * are unavailable.
  *
  * @param verify - the result of `accessTokenVerifier` or `resourceTokenVerifier`
  * @throws DidAuthError ERR_CONFIG, at setup, for any other argument

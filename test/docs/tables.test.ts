@@ -92,7 +92,7 @@ describe('the table of examples', () =>
     const named = tableUnder(readDocument('examples/README.md'), 'Examples').map(([files]) => files!)
     const linked = named.flatMap((files) => [...files.matchAll(/\]\(([\w.-]+)\)/g)].map(([, file]) => file!))
     const files = readdirSync(join(root, 'examples')).filter(
-      (file) => !/^(?:demo|skills$)|\.(?:md|svg|webp)$/.test(file)
+      (file) => !/^(?:demo|(?:skills|starter)$)|\.(?:md|svg|webp)$/.test(file)
     )
     expect(linked.sort()).toEqual(files.sort())
   }))

@@ -206,7 +206,7 @@ describe('the three OpenAPI documents', () => {
 
   it('contain every error code of library and servers that a client can receive', () => {
     const text = JSON.stringify(documents)
-    // ERR_CONFIG is thrown at setup. No route of the servers has `allow`, requires approvals, or checks credentials' status.
+    // ERR_CONFIG is thrown at setup. The servers use no `allow`, no approvals, and no status of credentials.
     const unusedCodes = [
       'ERR_CONFIG',
       'ERR_FORBIDDEN',
