@@ -100,7 +100,7 @@ export function composeService(config: DidAuthConfig): Service {
       const [parts, deadline] = [await loaded(), requestDeadline()]
       return { ...parts, deadline, store: storeFor?.(deadline) ?? store }
     },
-    callerOf: createCallerFinder(trustedOrigins, logger),
+    callerOf: createCallerFinder(trustedOrigins, logger, settings.describeSession),
     transport: createTokenTransport(settings),
     answerError: createErrorAnswerer({ serviceUrl, errorFormat, logger, report })
   }

@@ -19,6 +19,7 @@ export interface RequireDid extends Guard {
    * Creates a guard with options, such as a check that the session is still active.
    * @example
    * app.post('/payments', requireDid.with({ checkSession: true }), pay) // a logged out session cannot pay
+   * app.get('/admin', requireDid.with({ allow: ({ claims }) => claims.role === 'admin' }), list)
    */
   with(options: GuardOptions): Guard
   /**

@@ -3,9 +3,12 @@ export type { OptionalAuthenticateOptions, RequestContext } from '../create-did-
 export type { Sessions } from '../compose-service.js'
 export type { DidAuthConfig } from '../config/options.js'
 export type { SiweOptions } from '../config/siwe-options.js'
-export type { DidAuthInfo } from '../did-auth-info.js'
+export type { AdmittedUser, AllowUser, DidAuthInfo } from '../did-auth-info.js'
 export { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
 export type { RefusalReason } from '../errors.js'
+export { describeUserAgent } from '../http/describe-user-agent.js'
+export type { DescribedRequest, DescribeSession } from '../ports.js'
+export type { RequestHeaders } from '../http-messages.js'
 export type { GuardOptions } from '../http/guard.js'
 // The signer and the memory store are also in `express-did-auth`, whose types need those of Express.
 export { didOfPrivateKey, es256kSigner } from '../adapters/service-key.js'
