@@ -27,14 +27,19 @@ const STUCK_SECONDS = 10
 
 /** Dependencies of the verifier, with names as in the options of the library. */
 export interface ResourceIssuerParts {
+  /** `serviceUrl` of the service that issues the tokens: their `iss`. */
   issuer: string
+  /** URL of this service: the `aud` of the tokens. */
   audience: string
   /** Keys of the issuer, each under its thumbprint. Undefined: they are fetched from the issuer. */
   keys?: readonly ResourceKey[] | undefined
   /** Whether to refuse tokens of sessions that ended at the issuer. Default false. */
   endedSessions?: boolean | IssuerEndedSessionsOptions | undefined
+  /** Accepted networks of `did:ethr` users. Undefined: every network. */
   networks: readonly string[] | undefined
+  /** Clock for the lifetimes of tokens and cached keys. */
   clock: Clock
+  /** Receiver of a warning when keys or the list of ended sessions cannot be fetched. */
   logger: Pick<Logger, 'warn'>
   /** Loads the curve of `did:ethr` users and of the list of ended sessions. */
   loadCurve: () => Promise<IssuerCurve>

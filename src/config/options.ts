@@ -1,6 +1,7 @@
 import * as rules from './rules.js'
 import { siweRules, type CompleteSiweOptions, type SiweOptions } from './siwe-options.js'
-import type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
+import type { AuthenticationBusinessLogic, DescribeSession } from '../ports.js'
+import type { RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
 import type { Clock, IssuerEndedSessionsOptions, ContractVerifier, DidResolver, Logger } from '../ports.js'
 import { storeVerbs, type OnSecurityEvent, type ResourceKey, type Signer, type Store } from '../ports.js'
 import { isDid, isKeyDid, isUserNetwork, toNetwork } from '../protocol/did.js'
@@ -156,6 +157,8 @@ export interface DidAuthConfig {
    * `trustedOrigins`.
    */
   deviceBinding?: 'off' | 'accepted' | 'required' | undefined
+  /** Describes the client of a login for the list of the user's sessions: `Chrome on Windows`. Default: nothing. */
+  describeSession?: DescribeSession | undefined
   /** Receives each event that operators may want to count or to be notified of. */
   onSecurityEvent?: OnSecurityEvent | undefined
   /** Format of error answers if `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
@@ -265,6 +268,7 @@ export const declarations = {
   discovery: { ...rules.boolean, default: false },
   endedSessions: { ...rules.boolean, default: false },
   deviceBinding: { ...rules.acceptValues('off', 'accepted', 'required'), default: 'off' },
+  describeSession: { ...rules.anyFunction, isSetting: true },
   onSecurityEvent: rules.anyFunction,
   errorFormat: { ...rules.acceptValues('text', 'problem'), default: 'text', isSetting: true },
   replayProtection: { ...rules.acceptValues('single-use', 'window'), default: 'single-use' },

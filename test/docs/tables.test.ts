@@ -91,7 +91,9 @@ describe('the table of examples', () =>
   it('links every packed example: all except the demo', () => {
     const named = tableUnder(readDocument('examples/README.md'), 'Examples').map(([files]) => files!)
     const linked = named.flatMap((files) => [...files.matchAll(/\]\(([\w.-]+)\)/g)].map(([, file]) => file!))
-    const files = readdirSync(join(root, 'examples')).filter((file) => !/^demo|\.(?:md|svg|webp)$/.test(file))
+    const files = readdirSync(join(root, 'examples')).filter(
+      (file) => !/^(?:demo|(?:skills|starter)$)|\.(?:md|svg|webp)$/.test(file)
+    )
     expect(linked.sort()).toEqual(files.sort())
   }))
 
