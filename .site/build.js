@@ -5,37 +5,38 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { install } from '../.config/install.js'
-import { findSummary, pagesDir, preparePages, rootDir } from './pages.js'
+import { pagesDir, rootDir } from './links.js'
+import { findSummary, preparePages } from './pages.js'
 
 const siteDir = join(rootDir, '.site')
-const htmlDir = join(rootDir, '.cache/site/html')
 
-/** Writes all pages and the sidebar, which the configuration of VitePress reads. */
+/** Writes all pages, and the groups of the sidebar for the configuration of VitePress. @returns the groups */
 async function prepare() {
   rmSync(pagesDir, { recursive: true, force: true })
   mkdirSync(pagesDir, { recursive: true })
   const groups = preparePages()
   const { writeApi } = await import('./api.js')
-  const api = await writeApi()
-  groups.find(({ id }) => id === 'reference').items.push(...api)
+  groups
+    .find(({ text }) => text === 'Reference')
+    .items.push({ text: 'API', address: 'api/index.md', items: await writeApi() })
   writeFileSync(join(pagesDir, 'groups.json'), JSON.stringify(groups))
   return groups
 }
 
-/** Copies each page as Markdown next to its HTML, and lists them in llms.txt for language models. */
-function writeMarkdown(groups, siteConfig) {
-  for (const page of siteConfig.pages) cpSync(join(pagesDir, page), join(htmlDir, page))
+/** Copies each page as Markdown next to its HTML, and lists all of them in llms.txt for language models. */
+function writeMarkdown(groups, { pages, site, outDir }) {
   const read = (address) => readFileSync(join(pagesDir, address), 'utf8')
-  const listed = new Set(groups.flatMap(({ items }) => items.map(({ address }) => address)))
-  const others = siteConfig.pages
-    .filter((address) => !listed.has(address) && address !== 'index.md')
-    .map((address) => ({ text: read(address).match(/^# (.*)$/m)?.[1] ?? address, address }))
-  const chapters = [...groups, { text: 'More', items: others }].map(
-    ({ text, items }) =>
-      `## ${text}\n\n${items.map((item) => `- [${item.text}](${item.address}): ${findSummary(read(item.address))}`).join('\n')}\n`
-  )
-  const { site } = siteConfig
-  writeFileSync(join(htmlDir, 'llms.txt'), `# ${site.title}\n\n> ${site.description}\n\n${chapters.join('\n')}`)
+  const toLine = ({ text, address }) => `- [${text}](${address}): ${findSummary(read(address))}\n`
+  const flatten = (items) => items.flatMap((item) => [item, ...(item.items ?? [])])
+  const chapters = groups.map(({ text, items }) => ({ text, items: flatten(items) }))
+  const listed = ['index.md', ...chapters.flatMap(({ items }) => items.map(({ address }) => address))]
+  const others = pages.filter((address) => !listed.includes(address))
+  const toItem = (address) => ({ text: read(address).match(/^# (.*)$/m)[1], address })
+  chapters.push({ text: 'Error codes and examples', items: others.map(toItem) })
+
+  for (const page of pages) cpSync(join(pagesDir, page), join(outDir, page))
+  const body = chapters.map(({ text, items }) => `## ${text}\n\n${items.map(toLine).join('')}`).join('\n')
+  writeFileSync(join(outDir, 'llms.txt'), `# ${site.title}\n\n> ${site.description}\n\n${body}`)
 }
 
 if ((await install()) && (await install('.site'))) {

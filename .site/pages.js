@@ -1,30 +1,28 @@
-/** Markdown files of the repository as pages of the site: their addresses, titles, order and rewritten links. */
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, extname, join, posix } from 'node:path'
-import { fileURLToPath } from 'node:url'
+/** Prepares the pages of the site from the Markdown files of the repository. */
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { dirname, join, posix } from 'node:path'
+import { manifest, pagesDir, read, rewriteLinks, rootDir } from './links.js'
 
-export const rootDir = fileURLToPath(new URL('..', import.meta.url))
-/** Folder of the prepared pages, which VitePress reads. */
-export const pagesDir = join(rootDir, '.cache/site/pages')
-const read = (file) => readFileSync(join(rootDir, file), 'utf8')
-const manifest = JSON.parse(read('package.json'))
-const ERRORS = 'src/guides/ERRORS.md'
-
-/** Groups of the sidebar. A file belongs to the first pattern that it matches; `other` takes the remaining files. */
+/** Groups of the sidebar: title, and patterns of files in the order of the pages. A page belongs to the first group. */
 const GROUPS = [
-  ['start', 'Start', [/^README\.md$/, /guides\/(?:TUTORIAL|GLOSSARY|FAQ)/, /^examples\//]],
-  ['operate', 'Operate', [/guides\/(?:PRODUCTION|MONITORING|CHECK)/, /^servers\/(?!(?:README|MIGRATION|relay|vault))/]],
-  ['guides', 'Guides', [/^src\/guides\/(?!ERRORS)/, /RECIPES/, /^src\/testing\//, /MIGRATION/]],
-  ['client', 'Client', [/^src\/client\/README/, /^src\/client\//]],
-  ['servers', 'Servers', [/^servers\/README/, /^servers\//]],
-  ['reference', 'Reference', [/^src\/README/, /^src\/config\//, /guides\/ERRORS/, /^src\/protocol\//, /^src\//]],
-  ['project', 'Project', [/^SECURITY/, /^CHANGELOG/, /^CONTRIBUTING/, /./]]
+  ['Start', [/^README/, /guides\/(?:TUTORIAL|GLOSSARY|FAQ)/, /^examples\//]],
+  ['Operate', [/guides\/(?:PRODUCTION|MONITORING)/, /^servers\/(?:DEPLOY|INSTANCES|docker|monitoring|[BMS])(?!IGR)/]],
+  ['Guides', [/guides\/README/, /^src\/guides\/(?!ERRORS)/, /RECIPES/, /^src\/testing\//, /MIGRATION/]],
+  ['Client', [/^src\/client\/README/, /^src\/client\//]],
+  ['Servers', [/^servers\/README/, /^servers\//]],
+  ['Reference', [/^src\/README/, /^src\/config\//, /^src\/guides\/ERRORS/, /^src\/protocol\//, /^src\//]],
+  ['Project', [/^SECURITY/, /^CHANGELOG/, /^CONTRIBUTING/, /./]]
 ]
 /** Order of the groups in the sidebar. */
-const ORDER = ['start', 'guides', 'reference', 'client', 'servers', 'operate', 'project']
+const ORDER = ['Start', 'Guides', 'Reference', 'Client', 'Servers', 'Operate', 'Project']
+/** Titles of pages whose heading is unclear in the sidebar. */
 const LABELS = { 'README.md': 'Introduction', 'src/client/MACHINES.md': 'The client of machines' }
-const CODE_LANGUAGES = { '.mjs': 'js', '.cjs': 'js', '.cfg': 'ini', '': 'docker' }
-const IMAGES = ['.svg', '.webp', '.png']
+/** Addresses that do not follow from the path. */
+const ADDRESSES = {
+  'README.md': 'introduction.md',
+  'src/README.md': 'reference/index.md',
+  'src/guides/ERRORS.md': 'errors/index.md'
+}
 
 /** Lists the documents of the repository, as paths from its root. */
 function listDocuments() {
@@ -37,114 +35,77 @@ function listDocuments() {
 }
 
 /** Returns the address of a document: `src/client/KEYS.md` is `client/keys.md`, and a README is an index. */
-function toAddress(file) {
-  if (file === 'README.md') return 'introduction.md'
-  if (file === ERRORS) return 'errors/index.md'
-  if (file === 'src/README.md') return 'reference/index.md'
-  return file
+const toAddress = (file) =>
+  ADDRESSES[file] ??
+  file
     .replace(/^src\//, '')
-    .replace(/README\.md$/, 'index.md')
+    .replace('README', 'index')
     .toLowerCase()
-}
 
-const findTitle = (text) => text.match(/^# (.+)$/m)?.[1] ?? ''
 /** Returns the first paragraph of prose in one line, without links. */
-export const findSummary = (text) => {
-  const paragraph = text.split(/\n\s*\n/).find((part) => /^[A-Z`*]/.test(part.trim())) ?? ''
+export function findSummary(text) {
+  const paragraph = text.split(/\n\s*\n/).find((part) => /^[A-Z0-9`*"]/.test(part.trim())) ?? ''
   return paragraph
     .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
     .replaceAll(/\s+/g, ' ')
     .trim()
 }
 
-/** Applies a function to the parts of a text that are not code blocks. */
-const mapProse = (text, change) =>
-  text
-    .split(/(^ *```[^]*?^ *```$)/m)
-    .map((part, index) => (index % 2 === 0 ? change(part) : part))
-    .join('')
-
-/** Writes all pages. @returns the groups of the sidebar, each with the address and the title of its pages */
+/** Writes all pages. @returns the groups of the sidebar, each with the addresses and titles of its pages */
 export function preparePages() {
   const documents = listDocuments()
-  const addresses = new Map(documents.map((file) => [file, toAddress(file)]))
   const write = (address, text) => {
     mkdirSync(dirname(join(pagesDir, address)), { recursive: true })
     writeFileSync(join(pagesDir, address), text)
   }
-
-  /** Returns the address that a link in a document has on the site. Undefined: the site does not contain its target. */
-  const resolveLink = (file, from, link) => {
-    if (/^(?:\w+:|#)/.test(link)) return link
-    const [path, anchor] = link.split('#')
-    const target = posix.join(posix.dirname(file), path)
-    const code = target === ERRORS && anchor !== undefined ? anchor.toUpperCase() : undefined
-    const relative = (address) => {
-      const way = posix.relative(posix.dirname(from), address)
-      return way.startsWith('.') ? way : `./${way}`
-    }
-    if (code !== undefined && read(ERRORS).includes(`### \`${code}\``)) return relative(`errors/${code}.md`)
-    const hash = anchor === undefined ? '' : `#${anchor}`
-    if (addresses.has(target)) return relative(addresses.get(target)) + hash
-    const folder = join(rootDir, target)
-    if (!existsSync(folder) || statSync(folder).isDirectory()) return undefined
-    if (IMAGES.includes(extname(target))) {
-      cpSync(folder, join(pagesDir, target), { recursive: true })
-      return relative(target)
-    }
-    if (!/^(?:examples|servers\/docker|servers\/monitoring)\//.test(target)) return undefined
-    const language = CODE_LANGUAGES[extname(target)] ?? extname(target).slice(1)
-    // A dot would be read as the ending of a file.
-    const address = `code/${target.replaceAll('.', '-')}.md`.toLowerCase()
-    const block = `\`\`\`\`${language}\n${read(target)}\`\`\`\`\n`
-    write(address, `---\nsearch: false\n---\n\n# ${posix.basename(target)}\n\n\`${target}\`\n\n${block}`)
-    return relative(address)
+  const findAddress = (file, anchor) => {
+    if (!documents.includes(file)) return undefined
+    const code = anchor?.toUpperCase()
+    if (file.endsWith('/ERRORS.md') && read(file).includes(`### \`${code}\`\n`)) return `errors/${code}.md`
+    return toAddress(file) + (anchor === undefined ? '' : `#${anchor}`)
   }
-  const repository = manifest.repository?.url?.replace(/^git\+|\.git$/g, '')
-  const rewrite = (file, from, text) =>
-    mapProse(text, (prose) =>
-      prose.replaceAll(/(!?)\[((?:[^[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)/g, (_link, mark, label, link) => {
-        const target = resolveLink(file, from, link)
-        if (target !== undefined) return `${mark}[${label}](${target})`
-        return repository === undefined
-          ? label
-          : `[${label}](${repository}/blob/HEAD/${posix.join(posix.dirname(file), link)})`
-      })
-    )
+  const writePage = (file, address, text) => write(address, rewriteLinks(file, address, text, findAddress, write))
 
-  for (const [file, address] of addresses) {
-    if (file !== ERRORS) write(address, rewrite(file, address, read(file)))
+  for (const file of documents) {
+    const parts = file.endsWith('/ERRORS.md') ? splitErrors(file) : [[toAddress(file), read(file)]]
+    for (const [address, text] of parts) writePage(file, address, text)
   }
-  const errorPages = addresses.has(ERRORS) ? splitErrors(rewrite(ERRORS, 'errors/index.md', read(ERRORS))) : []
-  for (const { address, text } of errorPages) write(address, text)
-  write(
-    'index.md',
-    createLandingPage((text) => rewrite('README.md', 'index.md', text))
-  )
+  writePage('README.md', 'index.md', createLandingPage())
 
-  const sorted = GROUPS.map(([id, text, patterns]) => {
-    const own = patterns.flatMap((pattern) => documents.filter((file) => pattern.test(file) && addresses.delete(file)))
-    const toItem = (file) => ({ text: LABELS[file] ?? findTitle(read(file)), address: toAddress(file) })
-    return { id, text, items: own.map(toItem) }
+  const others = new Set(documents)
+  const groups = GROUPS.map(([text, patterns]) => {
+    const files = patterns.flatMap((pattern) => documents.filter((file) => pattern.test(file) && others.delete(file)))
+    const findTitle = (file) => LABELS[file] ?? read(file).match(/^# (.+)$/m)?.[1] ?? file
+    return { text, items: files.map((file) => ({ text: findTitle(file), address: toAddress(file) })) }
   })
-  return ORDER.map((id) => sorted.find((group) => group.id === id))
+  return ORDER.map((text) => groups.find((group) => group.text === text))
 }
 
-/** Splits the document of error codes into an index and a page per code. */
-function splitErrors(text) {
+/** Splits a document in which each heading of level 3 is an error code. @returns addresses and texts of the pages */
+function splitErrors(file) {
   const pages = []
-  const index = text.replaceAll(/^### `(\w+)`.*\n([^]*?)(?=^##|$(?![^]))/gm, (_section, code, body) => {
-    pages.push({ address: `errors/${code}.md`, text: `# ${code}\n\n${body.trim()}\n\n[All error codes](./index.md)\n` })
-    return `- [\`${code}\`](./${code}.md): ${findSummary(body)}\n`
+  const index = read(file).replaceAll(/^### `(\w+)`\n([^]*?)(?=^##|$(?![^]))/gm, (_section, code, body) => {
+    const paragraphs = body.trim().replaceAll(/\s(?=\*\*(?:Cause|Remedy)\*\*)/g, '\n\n')
+    const frontmatter = '---\nprev: false\nnext: false\n---\n\n'
+    pages.push([
+      `errors/${code}.md`,
+      `${frontmatter}# ${code}\n\n${paragraphs}\n\n[All codes](${posix.basename(file)})\n`
+    ])
+    return `- [\`${code}\`](ERRORS.md#${code.toLowerCase()}): ${findSummary(body.split('**Remedy**')[0])}\n`
   })
-  return [{ address: 'errors/index.md', text: index }, ...pages]
+  return [[toAddress(file), index], ...pages]
 }
 
-/** Fills the landing page with the first sentence and the quick start of the README. */
-function createLandingPage(rewrite) {
+/** Fills the landing page with the first sentences and the quick start of the README. */
+function createLandingPage() {
   const readme = read('README.md')
-  const [quickStart] = readme.match(/^```(?:ts|js)\n[^]*?^```$/m)
-  const [install] = readme.match(/^npm install express express-did-auth.*$/m)
-  const parts = { NAME: manifest.name, SENTENCE: findSummary(readme), QUICK_START: quickStart, INSTALL: install }
-  return rewrite(read('.site/landing.md').replaceAll(/%(\w+)%/g, (_mark, name) => parts[name]))
+  const [title, ...others] = findSummary(readme).split(/(?<=\.) /)
+  const parts = {
+    NAME: manifest.name,
+    TITLE: title.replace(/\.$/, ''),
+    SENTENCE: [title, ...others.slice(0, 2)].join(' '),
+    QUICK_START: readme.match(/^```(?:ts|js)\n[^]*?^```$/m)[0],
+    INSTALL: readme.match(/^npm install express express-did-auth.*$/m)[0]
+  }
+  return read('.site/landing.md').replaceAll(/%(\w+)%/g, (_mark, name) => parts[name])
 }

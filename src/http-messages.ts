@@ -5,10 +5,13 @@ export type RequestHeaders = Readonly<Record<string, string | string[] | undefin
   readonly 'content-type'?: string | undefined
   readonly cookie?: string | undefined
   readonly origin?: string | undefined
+  readonly 'user-agent'?: string | undefined
 }
 
 /** A request as the endpoints read it, whichever framework received it. */
 export interface HttpRequest {
+  /** Id that the server gave to the request, for log lines and RFC 9457 answers. */
+  readonly id?: string | undefined
   /** HTTP method in upper case. */
   readonly method: string
   /** Path and query as the client sent them. */

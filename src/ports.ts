@@ -15,6 +15,7 @@
  * - **service**: an application with DID login, identified by its `serviceUrl`
  */
 import type { DidAuthErrorCode } from './errors.js'
+import type { RequestHeaders } from './http-messages.js'
 import type { AccessTokenClaims } from './protocol/access-token.js'
 import type { Curve } from './protocol/curve.js'
 import type { VerifiedCredential } from './protocol/credential.js'
@@ -277,6 +278,22 @@ export type SignupBusinessLogic = (response: SelectiveDisclosureResponse, user: 
  * - Any other error is a failure: it is answered 500, and the session stays active.
  */
 export type RefreshBusinessLogic = (did: string, session: Session & UserIdentity) => unknown
+
+/** The request of a login, for {@link DescribeSession}. */
+export interface DescribedRequest {
+  /** Headers by their names in lower case. */
+  readonly headers: RequestHeaders
+}
+
+/**
+ * Describes the client of a login, for the list of the user's sessions. It runs after the proof was accepted. The
+ * session stores at most 80 printable characters of the text. If it throws, the error is logged and the session has no
+ * description.
+ *
+ * @example
+ * describeSession: ({ headers }) => describeUserAgent(headers['user-agent'])
+ */
+export type DescribeSession = (request: DescribedRequest) => string | undefined
 
 /** Event that operators may count or be notified of. It contains no secret: the challenge of a proof is used up. */
 export interface SecurityEvent {

@@ -29,12 +29,15 @@ export { JSON_TYPE, readBody, type Body } from './http/read-request.js'
 export { readField, isObject } from './protocol/json.js'
 export { isLoopbackHost, isSecureUrl, parseHttpUrl } from './protocol/parse-url.js'
 export { createErrorSender, type SendError } from './express/send-error.js'
-export { ExpressRequest } from './express/express-request.js'
+export { ExpressRequest, findRequestId, setRequestId } from './express/express-request.js'
 export type { ErrorAnswererOptions, FailedRequest } from './http/answer-error.js'
 export type { HttpAnswer, HttpRequest, RequestHeaders } from './http-messages.js'
 export type { RefusalReason } from './errors.js'
 export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export type { Clock, EthrNetwork, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
+
+// Headers of CORS.
+export { CORS_ALLOWED_HEADERS, CORS_EXPOSED_HEADERS, CORS_MAX_AGE_SECONDS } from './config/cors-options.js'
 
 // Rules of options that are also rules of variables.
 export { defaultNetworks } from './config/check-options.js'

@@ -20,6 +20,8 @@ export interface NewSession {
   nowSeconds: number
   /** Time at which the first refresh token expires, in seconds since the Unix epoch. */
   expiresAtSeconds: number
+  /** Description of the client, at most 80 characters. A store that does not store it leaves it out of its sessions. */
+  description?: string | undefined
   /** Time until which the active sessions are listed that the store deletes to make room. */
   listUntilSeconds?: EndRecord
 }

@@ -1,9 +1,11 @@
+import { randomUUID } from 'node:crypto'
 import type { RequestListener } from 'node:http'
 import cors from 'cors'
 import express from 'express'
 import type { ErrorRequestHandler, Express, Request, RequestHandler, Response } from 'express'
 import { DidAuthError, type Store } from 'express-did-auth'
-import { findErrorCode, parseHttpUrl } from 'express-did-auth/server-kit'
+import { CORS_ALLOWED_HEADERS, CORS_EXPOSED_HEADERS, CORS_MAX_AGE_SECONDS } from 'express-did-auth/server-kit'
+import { findErrorCode, findRequestId, parseHttpUrl, setRequestId } from 'express-did-auth/server-kit'
 import helmet from 'helmet'
 import type { Logger } from 'pino'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
@@ -14,27 +16,9 @@ import type { Metrics } from '../observability/metrics.js'
 import { ServerError, createServerErrorSender } from './server-error.js'
 
 const CORS = {
-  allowedHeaders: [
-    'Authorization',
-    'Content-Type',
-    'DID-Approval',
-    'DPoP',
-    'Idempotency-Key',
-    'If-Match',
-    'If-None-Match'
-  ],
-  exposedHeaders: [
-    'Challenge-Expires-In',
-    'DPoP-Nonce',
-    'ETag',
-    'File-Expires-In',
-    'Idempotent-Replayed',
-    'Pin-Status',
-    'Retry-After',
-    'WWW-Authenticate'
-  ],
-  /** Seconds for which browsers cache the response to a preflight. */
-  maxAge: 600
+  allowedHeaders: [...CORS_ALLOWED_HEADERS, 'If-Match', 'If-None-Match'],
+  exposedHeaders: [...CORS_EXPOSED_HEADERS, 'ETag', 'File-Expires-In', 'Pin-Status', 'X-Request-Id'].sort(),
+  maxAge: CORS_MAX_AGE_SECONDS
 }
 
 /** Parts of every server. */
@@ -85,11 +69,14 @@ export function createApp(
   app.disable('x-powered-by')
   app.disable('etag')
   app.set('trust proxy', env.TRUST_PROXY)
-  app.use(helmet())
+  app.use(nameRequest, helmet())
   const origins = listReadableOrigins({ env, serviceUrls })
   if (origins.length > 0) app.use(cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS }))
-  const onNotReady = (reasons: Readonly<Record<string, string>>): void =>
-    log.warn({ event: 'not-ready', reasons }, 'a needed dependency is unavailable: /ready answers 503')
+  const onNotReady = (reasons: Readonly<Record<string, string>>, req: Request): void =>
+    log.warn(
+      { event: 'not-ready', requestId: findRequestId(req), reasons },
+      'a needed dependency is unavailable: /ready answers 503'
+    )
   const readiness = createReadiness([...dependencies, ...otherDependencies], { draining, isStarting, onNotReady })
   const isLogged = log.isLevelEnabled('info')
   app.use(
@@ -104,6 +91,19 @@ export function createApp(
   return app
 }
 
+/** Request ids that are accepted from clients and proxies. */
+const REQUEST_ID = /^[\w.-]{1,64}$/
+
+/** Gives each request an id: its own `X-Request-Id` if it is valid, otherwise a random one. The answer contains it. */
+const nameRequest: RequestHandler = (req, res, next) => {
+  // Node joins several headers with a comma, which an id must not contain.
+  const received = String(req.headers['x-request-id'] ?? '')
+  const id = REQUEST_ID.test(received) ? received : randomUUID()
+  setRequestId(req, id)
+  res.setHeader('X-Request-Id', id)
+  next()
+}
+
 /** Creates a handler that reports each request at its end. It names requests by the first segments of `routes`. */
 function watchRequests(routes: ReadonlySet<string>, onEnd: (request: EndedRequest) => void): RequestHandler {
   return (req, res, next) => {
@@ -113,7 +113,8 @@ function watchRequests(routes: ReadonlySet<string>, onEnd: (request: EndedReques
       const route = routes.has(firstSegment) ? firstSegment : findPattern(req)
       const status = res.headersSent ? res.statusCode : 0
       const code = status < 400 ? undefined : findErrorCode(res)
-      onEnd({ method: req.method, route, status, code, seconds: (performance.now() - startedAt) / 1000 })
+      const seconds = (performance.now() - startedAt) / 1000
+      onEnd({ method: req.method, route, status, code, requestId: findRequestId(req), seconds })
     })
     next()
   }

@@ -1,4 +1,4 @@
-import type { RequestHandler, Response } from 'express'
+import type { Request, RequestHandler, Response } from 'express'
 import { separateUser, waitAtMost, within } from 'express-did-auth/server-kit'
 import { describeReason } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
@@ -29,7 +29,7 @@ export interface ReadinessOptions {
   /** Whether requests are not served yet. */
   isStarting?: boolean
   /** Called with all reasons when a needed dependency becomes unavailable. */
-  onNotReady?: (reasons: Readonly<Record<string, string>>) => void
+  onNotReady?: (reasons: Readonly<Record<string, string>>, req: Request) => void
   nowMilliseconds?: () => number
 }
 
@@ -71,7 +71,7 @@ export function createReadiness(
     return current.reason
   }
 
-  const answer: RequestHandler = async (_req, res) => {
+  const answer: RequestHandler = async (req, res) => {
     const states: Record<string, string> = {}
     const reasons: Record<string, string> = {}
     let isReady = true
@@ -84,7 +84,7 @@ export function createReadiness(
       if (isNeeded) isReady = false
       if (isNeeded || showsReason) reasons[name] = reason
     }
-    if (wasReady && !isReady) onNotReady?.(reasons)
+    if (wasReady && !isReady) onNotReady?.(reasons, req)
     wasReady = isReady
     const ownState = draining?.aborted === true ? 'draining' : isStarting === true ? 'starting' : undefined
     const status = ownState ?? (isReady ? 'ready' : 'not ready')

@@ -66,6 +66,8 @@ export interface EndedRequest {
   status: number
   /** Error code of the response. */
   code?: string | undefined
+  /** Id of the request, which its other log lines contain as well. */
+  requestId?: string | undefined
   seconds: number
 }
 
@@ -84,11 +86,20 @@ const FIXED_FIELDS = new Set(['time', 'level', 'server', 'msg', 'event'])
 /** Formats a JSON line of pino for people: time, level, server, message, and the other fields as `name=value`. */
 function formatLine(line: string): string {
   const fields = JSON.parse(line) as Record<string, unknown>
-  const { time, level, server, msg, event, method, route, status, code = '', milliseconds } = fields
+  const { time, level, server, msg, event, method, route, status, code, milliseconds, requestId } = fields
   const [clock] = String(time).slice(11).split('Z')
   const head = [clock, String(level).toUpperCase().padEnd(5), String(server).padEnd(5)].join('  ')
   if (event === 'request') {
-    return [`${head} `, method, route, status, milliseconds, 'ms', code].map(String).join(' ').trimEnd()
+    const words = [
+      method,
+      route,
+      status,
+      milliseconds,
+      'ms',
+      code,
+      typeof requestId === 'string' ? `requestId=${requestId}` : undefined
+    ]
+    return [`${head} `, ...words.filter((word) => word !== undefined)].map(String).join(' ')
   }
   if (event === 'ready' || event === 'page' || event === 'waiting') return `${head}  ${String(msg)}`
   const otherFields = Object.entries(fields).filter(([name]) => !FIXED_FIELDS.has(name))

@@ -1,6 +1,7 @@
 import * as rules from './rules.js'
 import { siweRules, type CompleteSiweOptions, type SiweOptions } from './siwe-options.js'
-import type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
+import type { AuthenticationBusinessLogic, DescribeSession } from '../ports.js'
+import type { RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
 import type { Clock, IssuerEndedSessionsOptions, ContractVerifier, DidResolver, Logger } from '../ports.js'
 import { storeVerbs, type ExternalResourceKey, type OnSecurityEvent, type ResourceKey } from '../ports.js'
 import type { Signer, Store } from '../ports.js'
@@ -157,6 +158,8 @@ export interface DidAuthConfig {
    * `trustedOrigins`.
    */
   deviceBinding?: 'off' | 'accepted' | 'required' | undefined
+  /** Describes the client of a login for the list of the user's sessions: `Chrome on Windows`. Default: nothing. */
+  describeSession?: DescribeSession | undefined
   /** Receives each event that operators may want to count or to be notified of. */
   onSecurityEvent?: OnSecurityEvent | undefined
   /** Format of error answers if `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
@@ -192,12 +195,7 @@ export const declarations = {
     isSetting: true
   },
   previousServiceDids: {
-    ...rules.acceptList(
-      rules.isNamedKey,
-      'give an array of at most 10 DIDs of did:ethr, each of an earlier key',
-      0,
-      10
-    ),
+    ...rules.acceptList(rules.isNamedKey, 'give an array of at most 10 DIDs of did:ethr, of earlier keys', 0, 10),
     default: [],
     isSetting: true
   },
@@ -266,6 +264,7 @@ export const declarations = {
   discovery: { ...rules.boolean, default: false },
   endedSessions: { ...rules.boolean, default: false },
   deviceBinding: { ...rules.acceptValues('off', 'accepted', 'required'), default: 'off' },
+  describeSession: { ...rules.anyFunction, isSetting: true },
   onSecurityEvent: rules.anyFunction,
   errorFormat: { ...rules.acceptValues('text', 'problem'), default: 'text', isSetting: true },
   replayProtection: { ...rules.acceptValues('single-use', 'window'), default: 'single-use' },

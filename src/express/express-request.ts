@@ -7,6 +7,18 @@ import { isObject } from '../protocol/json.js'
 
 const CORS_ORIGIN = 'Access-Control-Allow-Origin'
 
+const requestIds = new WeakMap<object, string>()
+
+/** Gives an id to an Express request. The lines of the library's log and its RFC 9457 answers then contain the id. */
+export function setRequestId(req: Request, id: string): void {
+  requestIds.set(req, id)
+}
+
+/** Finds the id of an Express request. */
+export function findRequestId(req: Request): string | undefined {
+  return requestIds.get(req)
+}
+
 /** Express request with the interface that the endpoints read. */
 export class ExpressRequest implements HttpRequest {
   readonly #req: Request
@@ -36,6 +48,11 @@ export class ExpressRequest implements HttpRequest {
     this.headers = req.headers
     this.clientAddress = req.ip ?? ''
     this.isBehindUnknownProxy = req.headers['x-forwarded-for'] !== undefined && !trustsProxy(req)
+  }
+
+  /** Id that the server gave to the request. */
+  get id(): string | undefined {
+    return findRequestId(this.#req)
   }
 
   /** Cookies of the header `Cookie`, parsed at each access. */

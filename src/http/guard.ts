@@ -1,5 +1,5 @@
 import type { Settings } from '../config/settings.js'
-import type { DidAuthInfo } from '../did-auth-info.js'
+import type { AllowUser, DidAuthInfo } from '../did-auth-info.js'
 import { admitUser } from '../flows/authenticate.js'
 import { assertRequestOfDevice } from '../flows/device-binding.js'
 import type { Caller, Quotas } from '../flows/limits.js'
@@ -39,6 +39,11 @@ export interface GuardOptions {
   deviceProof?: boolean | undefined
   /** Lets a request without token pass, with `req.user` undefined. An invalid token is still refused. Default false. */
   optional?: boolean | undefined
+  /**
+   * Decides whether the user may make the request, after every other check: anything but `true` is 403 ERR_FORBIDDEN. A
+   * request that `optional` lets pass without a user is not asked about. Default: every user may.
+   */
+  allow?: AllowUser
 }
 
 /** Whether a request has a token, valid or not. A guard with `optional` lets others pass. */

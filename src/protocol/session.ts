@@ -6,6 +6,12 @@ export const MAX_SESSIONS_PER_DID = 50
 /** Number of replaced refresh tokens that a session stores, to detect their reuse. */
 export const MAX_REPLACED_TOKENS = 16
 
+/** Maximum number of characters of a session's description. */
+const MAX_DESCRIPTION_CHARACTERS = 80
+
+/** Characters that a list cannot show: controls, formats such as changes of direction, unpaired surrogates. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]+/gu
+
 /** A user's session on one device. An expired session is still `active`: compare `expiresAtSeconds`. */
 export interface Session {
   /** Random id of the session: the `sid` of its tokens. It is no secret. */
@@ -22,6 +28,8 @@ export interface Session {
   readonly rotatedAtSeconds: number
   /** Time at which the current refresh token expires, in seconds since the Unix epoch. */
   readonly expiresAtSeconds: number
+  /** Description of the client at login, for lists of sessions: `Chrome on Windows`. At most 80 characters. */
+  readonly description?: string | undefined
 }
 
 /** A refresh token that a newer one has replaced. */
@@ -49,6 +57,13 @@ export function endOfSession(
   absoluteSessionSeconds: number
 ): number {
   return Math.min(expiresAtSeconds, createdAtSeconds + absoluteSessionSeconds)
+}
+
+/** Returns the description to store: at most 80 printable characters. Undefined if none is left. */
+export function toSessionDescription(text: string): string | undefined {
+  const printable = text.replace(UNPRINTABLE, '').trim()
+  const cut = Array.from(printable).slice(0, MAX_DESCRIPTION_CHARACTERS).join('').trimEnd()
+  return cut === '' ? undefined : cut
 }
 
 /** Input of `judgeRefresh` in addition to the session. */

@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import type { Express } from 'express'
 import type { DidAuthClient, PlainWallet } from 'express-did-auth-client'
 import type pg from 'pg'
+import ts from 'typescript'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { readDocument, root } from '../support/fixtures/documents.js'
 import { createNumberedWallet } from '../support/fixtures/fixtures.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
 import { runOn, testDatabase, type TestDatabase } from '../support/engines/postgres-server.js'
 import { createPlainWallet, startClientService } from '../support/servers/client-service.js'
 import { setEnvironment } from '../support/servers/run-script.js'
@@ -118,5 +120,48 @@ describe('accounts with several wallets', () => {
     const { id } = await readAccount(auth)
     await runOn(database.url, `UPDATE accounts SET is_banned = true WHERE id = ${id}`)
     expect(await readAccount(auth)).toEqual({ status: 403 })
+  })
+})
+
+describe('the skill for coding agents', () => {
+  const { text, blocks } = readDocument('examples/skills/express-did-auth/SKILL.md')
+  const [server, test] = blocks.filter(({ language }) => language === 'ts').map(({ code }) => code)
+
+  it('has a name and a description of at most 1,024 characters, as the format requires', () => {
+    expect(text).toMatch(/^---\nname: express-did-auth\ndescription: .{100,1024}\n---\n/)
+  })
+
+  it('contains a server and a test that work together', async () => {
+    const { path, remove } = temporaryFolder()
+    afterTest(remove)
+    const secrets = { PRIVATE_KEY: '07'.repeat(32), CHALLENGE_SECRET: 'a secret of more than 32 bytes for a test' }
+    const restore = setEnvironment({ ...secrets, SESSIONS_FILE: join(path, 'sessions.sqlite') })
+    const file = join(folder, 'skill.ts')
+    writeFileSync(file, `${server}\n${test}\nexport { requireDid, alice }\n`)
+    const { readProfile, requireDid, alice } = (await import(file)) as {
+      readProfile: () => Promise<unknown>
+      requireDid: { close: () => Promise<void> }
+      alice: { did: string }
+    }
+    restore()
+    afterTest(() => requireDid.close())
+    expect(await readProfile()).toEqual({ user: alice.did })
+  })
+
+  it('contains a page whose code fits the client', () => {
+    const file = join(folder, 'skill-page.mjs')
+    writeFileSync(file, blocks.find(({ language }) => language === 'js')!.code)
+    const options = {
+      allowJs: true,
+      checkJs: true,
+      noEmit: true,
+      strict: true,
+      lib: ['lib.es2023.d.ts', 'lib.dom.d.ts']
+    }
+    const module = { module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext }
+    const program = ts.createProgram([file], { ...options, ...module, skipLibCheck: true, types: [] })
+    const [source] = program.getSourceFiles().filter(({ fileName }) => fileName === file)
+    const faults = [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)]
+    expect(faults.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))).toEqual([])
   })
 })

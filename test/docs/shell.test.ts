@@ -49,7 +49,7 @@ function isRunnable(line: string): boolean {
   if (/^(?:[A-Z]+=|curl |echo "\$|Verification code: )/.test(command)) return true
   const script = /^npm run ([\w:-]+)(?: -- .*)?$/.exec(command)?.[1]
   if (script !== undefined) return script in packageJson.scripts
-  if (/^npm (?:ci|test|start|pkg set type=module|pack .*|install .*)$/.test(command)) return true
+  if (/^npm (?:ci|test(?: -- \S+)?|start|pkg set type=module|pack .*|install .*)$/.test(command)) return true
   const file = /^node (\S+)(?: .*)?$/.exec(command)?.[1] ?? /^docker compose -f (\S+) /.exec(command)?.[1]
   if (file !== undefined) return SAVED.includes(file) || existsSync(join(root, file))
   const args = /^(?:npx|runuser -u did-auth --) express-did-auth-servers (.*)$/.exec(command)?.[1]
@@ -99,7 +99,8 @@ describe('the curl walkthroughs', () => {
           createdAt: expect.any(Number),
           refreshedAt: expect.any(Number),
           expiresAt: expect.any(Number),
-          isCurrent: true
+          isCurrent: true,
+          description: 'curl'
         }
       ],
       { url: `relay://${ofHello}`, cid: ofHello },

@@ -1,5 +1,6 @@
 /** Code that must or must not compile with the configuration. Checked by `npm run types`, never run. */
 import {
+  describeUserAgent,
   es256kSigner,
   memoryStore,
   type Claim,
@@ -99,6 +100,7 @@ export const all: Required<DidAuthConfig> = {
   },
   discovery: true,
   endedSessions: true,
+  describeSession: ({ headers }) => describeUserAgent(headers['user-agent']),
   onSecurityEvent: (event: SecurityEvent) => {
     const did: string | undefined = event.did
     const atSeconds: number = event.atSeconds

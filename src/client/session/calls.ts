@@ -17,6 +17,8 @@ export interface ListedSession {
   readonly expiresAt: number
   /** Whether it is the session of this client. */
   readonly isCurrent: boolean
+  /** Description of the client that logged in, such as `Chrome on Windows`, if the service stores it. */
+  readonly description?: string
 }
 
 /** Requests to the routes for logged-in users. Each throws NOT_SIGNED_IN without a session. */

@@ -90,7 +90,8 @@ function createRefusal(status: number, codes: readonly string[]): object {
       ...(status === 401 && { 'WWW-Authenticate': { schema: { type: 'string', pattern: '^DIDAuth realm=".*"$' } } }),
       ...([429, 503, 504].includes(status) && { 'Retry-After': digits }),
       ...(codes.includes('ERR_DEVICE_NONCE') && { 'DPoP-Nonce': { $ref: '#/components/headers/DPoPNonce' } }),
-      ...(status === 412 && { ETag: { $ref: '#/components/headers/ETag' } })
+      ...(status === 412 && { ETag: { $ref: '#/components/headers/ETag' } }),
+      'X-Request-Id': { $ref: '#/components/headers/RequestId' }
     },
     content: {
       'text/plain': { schema: { type: 'string', maxLength: 300 }, example: errors[codes[0]!]?.text },
@@ -205,8 +206,14 @@ describe('the three OpenAPI documents', () => {
 
   it('contain every error code of library and servers that a client can receive', () => {
     const text = JSON.stringify(documents)
-    // ERR_CONFIG is thrown at setup. No route of the servers requires approvals, or checks the status of credentials.
-    const unusedCodes = ['ERR_CONFIG', 'ERR_APPROVAL', 'ERR_CREDENTIAL_REVOKED', 'ERR_CREDENTIAL_STATUS']
+    // ERR_CONFIG is thrown at setup. The servers use no `allow`, no approvals, and no status of credentials.
+    const unusedCodes = [
+      'ERR_CONFIG',
+      'ERR_FORBIDDEN',
+      'ERR_APPROVAL',
+      'ERR_CREDENTIAL_REVOKED',
+      'ERR_CREDENTIAL_STATUS'
+    ]
     // The token endpoint answers the names of OAuth in their place.
     const undocumentedCodes = [...unusedCodes, 'ERR_CLIENT_ASSERTION', 'ERR_GRANT_TYPE']
     const codes = [...Object.keys(errorStatuses), ...Object.keys(serverErrors)].filter(
