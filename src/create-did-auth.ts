@@ -28,6 +28,7 @@ export interface AuthenticateOptions extends RequestContext, Omit<GuardOptions, 
 
 /** Options of `authenticate` that make the login optional. An invalid token is still refused. */
 export interface OptionalAuthenticateOptions extends RequestContext, GuardOptions {
+  /** Whether a request without a token is accepted, with the result undefined. */
   optional: boolean
 }
 

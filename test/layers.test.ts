@@ -27,7 +27,7 @@ const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer|http-messages)\.ts$/, uses: [], packages: /^$/ },
   { name: HELPERS, files: /^src\/(?:time|time-limits|lazy|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
-  { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol', HELPERS] },
+  { name: 'ports', files: /^src\/(?:ports|key-ports|store-port)\.ts$/, uses: ['errors', 'protocol', HELPERS] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
   // Information about a user that guards add to a request, and the check `allow` on it.
   { name: 'auth-info', files: /^src\/did-auth-info\.ts$/, uses: ['errors', 'protocol'], packages: /^$/ },
@@ -117,8 +117,10 @@ const LAYERS: readonly Layer[] = [
       'stores'
     ]
   },
+  // The command that writes a starter. Its templates are examples.
+  { name: 'init', files: /^src\/init\.ts$/, uses: [], packages: /^node:/ },
   // Imports the servers by name at run time, where they are installed.
-  { name: 'bin', files: /^src\/bin\.ts$/, uses: [], packages: /^node:fs$/ },
+  { name: 'bin', files: /^src\/bin\.ts$/, uses: ['init'], packages: /^node:fs$/ },
   // Each store is also an entry point. A package that only one store uses is loaded by name at run time.
   {
     name: 'stores',

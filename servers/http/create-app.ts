@@ -1,22 +1,23 @@
+import { randomUUID } from 'node:crypto'
 import type { RequestListener } from 'node:http'
 import cors from 'cors'
 import express from 'express'
 import type { ErrorRequestHandler, Express, Request, RequestHandler, Response } from 'express'
 import { DidAuthError, type Store } from 'express-did-auth'
 import { CORS_ALLOWED_HEADERS, CORS_EXPOSED_HEADERS, CORS_MAX_AGE_SECONDS } from 'express-did-auth/server-kit'
-import { findErrorCode, parseHttpUrl } from 'express-did-auth/server-kit'
+import { findErrorCode, findRequestId, parseHttpUrl, setRequestId } from 'express-did-auth/server-kit'
 import helmet from 'helmet'
 import type { Logger } from 'pino'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
 import type { Identity } from '../config/service-identity.js'
 import { answerHealth, createReadiness, type Dependency } from '../observability/health-checks.js'
 import { logRequest, type EndedRequest } from '../observability/logger.js'
-import type { Metrics } from '../observability/metrics.js'
+import type { Metrics, Samples } from '../observability/metrics.js'
 import { ServerError, createServerErrorSender } from './server-error.js'
 
 const CORS = {
   allowedHeaders: [...CORS_ALLOWED_HEADERS, 'If-Match', 'If-None-Match'],
-  exposedHeaders: [...CORS_EXPOSED_HEADERS, 'ETag', 'File-Expires-In', 'Pin-Status'].sort(),
+  exposedHeaders: [...CORS_EXPOSED_HEADERS, 'ETag', 'File-Expires-In', 'Pin-Status', 'X-Request-Id'].sort(),
   maxAge: CORS_MAX_AGE_SECONDS
 }
 
@@ -68,18 +69,31 @@ export function createApp(
   app.disable('x-powered-by')
   app.disable('etag')
   app.set('trust proxy', env.TRUST_PROXY)
-  app.use(helmet())
+  app.use(nameRequest, helmet())
   const origins = listReadableOrigins({ env, serviceUrls })
   if (origins.length > 0) app.use(cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS }))
-  const onNotReady = (reasons: Readonly<Record<string, string>>): void =>
-    log.warn({ event: 'not-ready', reasons }, 'a needed dependency is unavailable: /ready answers 503')
+  const onNotReady = (reasons: Readonly<Record<string, string>>, req: Request): void =>
+    log.warn(
+      { event: 'not-ready', requestId: findRequestId(req), reasons },
+      'a needed dependency is unavailable: /ready answers 503'
+    )
   const readiness = createReadiness([...dependencies, ...otherDependencies], { draining, isStarting, onNotReady })
+  const server = env.name
+  const toSample = (isUp: boolean, labels = {}): Samples[0] => ({ labels: { server, ...labels }, value: Number(isUp) })
+  // The application for the time of the start does not check dependencies. The next one replaces its value.
+  metrics?.watch('did_auth_ready', async () => [toSample(!isStarting && (await readiness.read()).status === 'ready')])
+  const readDependencies = async (): Promise<Samples> => {
+    const { states } = await readiness.read()
+    const configured = states.filter(({ success }) => success !== 'none')
+    return configured.map(({ name, reason }) => toSample(reason === undefined, { dependency: name }))
+  }
+  if (!isStarting) metrics?.watch('did_auth_dependency_up', readDependencies)
   const isLogged = log.isLevelEnabled('info')
   app.use(
     watchRequests(new Set(routes), (ended) => {
       if (ended.status === 503 && ended.route !== '/ready') readiness.checkAgain()
       if (isLogged) logRequest(log, ended)
-      metrics?.count(env.name, ended)
+      metrics?.count(server, ended)
     })
   )
   app.get('/health', answerHealth)
@@ -87,16 +101,41 @@ export function createApp(
   return app
 }
 
+/** Request ids that are accepted from clients and proxies. */
+const REQUEST_ID = /^[\w.-]{1,64}$/
+
+/** Gives each request an id: its own `X-Request-Id` if it is valid, otherwise a random one. The answer contains it. */
+const nameRequest: RequestHandler = (req, res, next) => {
+  // Node joins several headers with a comma, which an id must not contain.
+  const received = String(req.headers['x-request-id'] ?? '')
+  const id = REQUEST_ID.test(received) ? received : randomUUID()
+  setRequestId(req, id)
+  res.setHeader('X-Request-Id', id)
+  next()
+}
+
+/** Paths of attempts that metrics count by their outcome. */
+const USES: ReadonlyMap<string, EndedRequest['use']> = new Map([
+  ['/auth', 'challenge'],
+  ['/signup', 'signup'],
+  ['/siwe/verify', 'siwe'],
+  ['/token', 'machine'],
+  ['/refresh-token', 'refresh']
+])
+
 /** Creates a handler that reports each request at its end. It names requests by the first segments of `routes`. */
 function watchRequests(routes: ReadonlySet<string>, onEnd: (request: EndedRequest) => void): RequestHandler {
   return (req, res, next) => {
     const startedAt = performance.now()
     const firstSegment = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
+    // At the vault, `/token` and `/siwe` are keys.
+    const use = req.method === 'POST' && routes.has(firstSegment) ? USES.get(req.path.toLowerCase()) : undefined
     res.once('close', () => {
       const route = routes.has(firstSegment) ? firstSegment : findPattern(req)
       const status = res.headersSent ? res.statusCode : 0
       const code = status < 400 ? undefined : findErrorCode(res)
-      onEnd({ method: req.method, route, status, code, seconds: (performance.now() - startedAt) / 1000 })
+      const seconds = (performance.now() - startedAt) / 1000
+      onEnd({ method: req.method, route, status, code, use, requestId: findRequestId(req), seconds })
     })
     next()
   }

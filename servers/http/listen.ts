@@ -164,7 +164,7 @@ function answerClientErrors(server: Server, responses: WeakMap<Duplex, ServerRes
     const isSending = response?.headersSent === true && !response.writableFinished
     if (!socket.writable || isSending) socket.destroy()
     else {
-      socket.end(formatResponse(status))
+      socket.end(formatResponse(status, response))
       // The socket is closed later, because a reset could destroy the response while the client is still sending.
       setTimeout(() => socket.destroy(), LINGER_MILLISECONDS)
     }
@@ -178,14 +178,17 @@ function answerClientErrors(server: Server, responses: WeakMap<Duplex, ServerRes
   })
 }
 
-function formatResponse(status: number): string {
+/** @param response - unsent response of the request that is refused, whose log line has its `X-Request-Id` */
+function formatResponse(status: number, response: ServerResponse | undefined): string {
   const text = STATUS_CODES[status] ?? ''
+  const requestId = response?.headersSent === false ? response.getHeader('X-Request-Id') : undefined
   return [
     `HTTP/1.1 ${status} ${text}`,
     'Content-Type: text/plain; charset=utf-8',
     'X-Content-Type-Options: nosniff',
     `Content-Length: ${text.length}`,
     'Connection: close',
+    ...(requestId === undefined ? [] : [`X-Request-Id: ${String(requestId)}`]),
     '',
     text
   ].join('\r\n')

@@ -1,4 +1,4 @@
-import type { RequestHandler, Response } from 'express'
+import type { Request, RequestHandler, Response } from 'express'
 import { separateUser, waitAtMost, within } from 'express-did-auth/server-kit'
 import { describeReason } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
@@ -24,12 +24,21 @@ export interface Dependency {
   showsReason?: boolean
 }
 
+/** Result of the checks of all dependencies. */
+export interface ReadinessState {
+  status: 'ready' | 'not ready' | 'starting' | 'draining'
+  /** Whether all needed dependencies are available. */
+  isReady: boolean
+  /** Dependencies with the reason of a failure. */
+  states: readonly (Dependency & { reason: string | undefined })[]
+}
+
 export interface ReadinessOptions {
   draining?: AbortSignal | undefined
   /** Whether requests are not served yet. */
   isStarting?: boolean
   /** Called with all reasons when a needed dependency becomes unavailable. */
-  onNotReady?: (reasons: Readonly<Record<string, string>>) => void
+  onNotReady?: (reasons: Readonly<Record<string, string>>, req: Request) => void
   nowMilliseconds?: () => number
 }
 
@@ -48,12 +57,13 @@ function sendState(res: Response, state: object): void {
  * starts or drains, and if a needed dependency is unavailable. Other dependencies do not change the status, because the
  * server works without them.
  *
- * @returns `checkAgain` is called after a response of 503, so that `/ready` soon checks again
+ * @returns `read` returns the state for metrics. `checkAgain` is called after a response of 503, so that `/ready` soon
+ *   checks again
  */
 export function createReadiness(
   dependencies: readonly Dependency[],
   { draining, isStarting, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
-): { answer: RequestHandler; checkAgain: () => void } {
+): { answer: RequestHandler; read: () => Promise<ReadinessState>; checkAgain: () => void } {
   /** Last check of each dependency. Its result is the reason of a failure, or undefined. */
   const checks = new Map<Dependency, { reason: Promise<string | undefined>; checkedAt: number; freshUntil: number }>()
   let wasReady = true
@@ -71,25 +81,27 @@ export function createReadiness(
     return current.reason
   }
 
-  const answer: RequestHandler = async (_req, res) => {
-    const states: Record<string, string> = {}
-    const reasons: Record<string, string> = {}
-    let isReady = true
-    const results = await Promise.all(dependencies.map(findReason))
-    for (const [index, dependency] of dependencies.entries()) {
-      const { name, isNeeded, success = 'ok', failure = 'unavailable', showsReason = failure === 'jumped' } = dependency
-      const reason = results[index]
-      states[name] = reason === undefined ? success : failure
-      if (reason === undefined) continue
-      if (isNeeded) isReady = false
-      if (isNeeded || showsReason) reasons[name] = reason
-    }
-    if (wasReady && !isReady) onNotReady?.(reasons)
-    wasReady = isReady
+  const read = async (): Promise<ReadinessState> => {
+    const findState = async (dependency: Dependency) => ({ ...dependency, reason: await findReason(dependency) })
+    const states = await Promise.all(dependencies.map(findState))
+    const isReady = !states.some(({ isNeeded, reason }) => isNeeded && reason !== undefined)
     const ownState = draining?.aborted === true ? 'draining' : isStarting === true ? 'starting' : undefined
-    const status = ownState ?? (isReady ? 'ready' : 'not ready')
+    return { states, isReady, status: ownState ?? (isReady ? 'ready' : 'not ready') }
+  }
+
+  const answer: RequestHandler = async (req, res) => {
+    const { states, isReady, status } = await read()
+    const shownStates: Record<string, string> = {}
+    const reasons: Record<string, string> = {}
+    for (const { name, isNeeded, reason, success = 'ok', failure = 'unavailable', ...shown } of states) {
+      shownStates[name] = reason === undefined ? success : failure
+      const { showsReason = failure === 'jumped' } = shown
+      if (reason !== undefined && (isNeeded || showsReason)) reasons[name] = reason
+    }
+    if (wasReady && !isReady) onNotReady?.(reasons, req)
+    wasReady = isReady
     res.status(status === 'ready' ? 200 : 503)
-    sendState(res, { status, dependencies: states, ...(Object.keys(reasons).length > 0 && { reasons }) })
+    sendState(res, { status, dependencies: shownStates, ...(Object.keys(reasons).length > 0 && { reasons }) })
   }
 
   const checkAgain = (): void => {
@@ -98,7 +110,7 @@ export function createReadiness(
       check.freshUntil = Math.min(check.freshUntil, check.checkedAt + FRESH_MILLISECONDS)
     }
   }
-  return { answer, checkAgain }
+  return { answer, read, checkAgain }
 }
 
 async function checkDependency({ check }: Dependency): Promise<string | undefined> {

@@ -66,6 +66,10 @@ export interface EndedRequest {
   status: number
   /** Error code of the response. */
   code?: string | undefined
+  /** Attempt of a user to log in, by its method, or to refresh tokens. Only metrics contain it. */
+  use?: 'challenge' | 'signup' | 'siwe' | 'machine' | 'refresh' | undefined
+  /** Id of the request, which its other log lines contain as well. */
+  requestId?: string | undefined
   seconds: number
 }
 
@@ -73,7 +77,7 @@ export interface EndedRequest {
 const PROBES: ReadonlySet<string> = new Set(['/health', '/ready'])
 
 /** Logs one line for a request. Successful probes are logged at level debug. */
-export function logRequest(log: Logger, { seconds, ...fields }: EndedRequest): void {
+export function logRequest(log: Logger, { seconds, use: _use, ...fields }: EndedRequest): void {
   const level = PROBES.has(fields.route) && fields.status === 200 ? 'debug' : 'info'
   log[level]({ event: 'request', ...fields, milliseconds: Math.round(seconds * 1e6) / 1e3 }, 'request')
 }
@@ -84,11 +88,20 @@ const FIXED_FIELDS = new Set(['time', 'level', 'server', 'msg', 'event'])
 /** Formats a JSON line of pino for people: time, level, server, message, and the other fields as `name=value`. */
 function formatLine(line: string): string {
   const fields = JSON.parse(line) as Record<string, unknown>
-  const { time, level, server, msg, event, method, route, status, code = '', milliseconds } = fields
+  const { time, level, server, msg, event, method, route, status, code, milliseconds, requestId } = fields
   const [clock] = String(time).slice(11).split('Z')
   const head = [clock, String(level).toUpperCase().padEnd(5), String(server).padEnd(5)].join('  ')
   if (event === 'request') {
-    return [`${head} `, method, route, status, milliseconds, 'ms', code].map(String).join(' ').trimEnd()
+    const words = [
+      method,
+      route,
+      status,
+      milliseconds,
+      'ms',
+      code,
+      typeof requestId === 'string' ? `requestId=${requestId}` : undefined
+    ]
+    return [`${head} `, ...words.filter((word) => word !== undefined)].map(String).join(' ')
   }
   if (event === 'ready' || event === 'page' || event === 'waiting') return `${head}  ${String(msg)}`
   const otherFields = Object.entries(fields).filter(([name]) => !FIXED_FIELDS.has(name))

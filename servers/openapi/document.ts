@@ -11,6 +11,9 @@ type Components = Readonly<Record<string, Part>>
 /** The description of one server. Its `servers` is `/`, which is relative to where the document was read. */
 export type OpenApiDocument = { paths: Paths; components: Components }
 
+/** Header of every response of an application. Only Node itself answers without it. */
+const REQUEST_ID = { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } }
+
 const COMPONENT = /"#\/components\/(\w+)\/(\w+)"/g
 
 /**
@@ -43,7 +46,18 @@ export function serveDocument(name: ServerName, serviceUrl: string): RequestHand
 
 /** Reads a file of ours: tests check it against the schema of OpenAPI 3.1 and against the routes. */
 function readJson(name: string): OpenApiDocument {
-  return JSON.parse(readFileSync(new URL(`./${name}.json`, import.meta.url), 'utf8')) as OpenApiDocument
+  const text = readFileSync(new URL(`./${name}.json`, import.meta.url), 'utf8')
+  const addTo = (key: string, value: unknown): unknown => (key === 'responses' ? addRequestIds(value as Paths) : value)
+  return JSON.parse(text, addTo) as OpenApiDocument
+}
+
+/** Adds the header of request ids to responses, but not to references, and not to the one of Node itself. */
+function addRequestIds(responses: Paths): Paths {
+  const entries = Object.entries(responses).map(([name, response]): [string, Part] => {
+    const isBare = '$ref' in response || name === 'HeadersTooLarge'
+    return [name, isBare ? response : { ...response, headers: { ...Object(response.headers), ...REQUEST_ID } }]
+  })
+  return Object.fromEntries(entries)
 }
 
 /** Returns the components that JSON refers to, directly or through other components. */

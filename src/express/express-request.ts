@@ -7,19 +7,37 @@ import { isObject } from '../protocol/json.js'
 
 const CORS_ORIGIN = 'Access-Control-Allow-Origin'
 
+const requestIds = new WeakMap<object, string>()
+
+/** Gives an id to an Express request. The lines of the library's log and its RFC 9457 answers then contain the id. */
+export function setRequestId(req: Request, id: string): void {
+  requestIds.set(req, id)
+}
+
+/** Finds the id of an Express request. */
+export function findRequestId(req: Request): string | undefined {
+  return requestIds.get(req)
+}
+
 /** Express request with the interface that the endpoints read. */
 export class ExpressRequest implements HttpRequest {
   readonly #req: Request
+  /** HTTP method in upper case. */
   readonly method: string
+  /** Path and query as the client sent them. */
   readonly originalUrl: string
+  /** Path of the router; empty at the root. */
   readonly mountPath: string
+  /** Headers by lower-case names. */
   readonly headers: RequestHeaders
   /**
    * Address of the client according to the application's setting `trust proxy`. Empty if the connection is closed: such
    * requests share their budgets, so that nobody avoids a budget by disconnecting.
    */
   readonly clientAddress: string
+  /** Whether the request has `X-Forwarded-For` and the application trusts no proxy. */
   readonly isBehindUnknownProxy: boolean
+  /** Whether the socket of the request is destroyed. */
   readonly isGone = (): boolean => this.#req.socket.destroyed
 
   constructor(req: Request) {
@@ -32,14 +50,22 @@ export class ExpressRequest implements HttpRequest {
     this.isBehindUnknownProxy = req.headers['x-forwarded-for'] !== undefined && !trustsProxy(req)
   }
 
+  /** Id that the server gave to the request. */
+  get id(): string | undefined {
+    return findRequestId(this.#req)
+  }
+
+  /** Cookies of the header `Cookie`, parsed at each access. */
   get cookies(): Readonly<Record<string, unknown>> {
     return parseCookies(this.#req.headers.cookie)
   }
 
+  /** Returns the type that Express prefers among `types`; false if the client accepts none. */
   accepts(types: string[]): string | false {
     return this.#req.accepts(types)
   }
 
+  /** Returns the body that a parser has read, or receives at most `maxBytes`: {@link HttpRequest.receiveBody}. */
   async receiveBody(maxBytes: number | undefined): Promise<unknown> {
     if (hasParsedBody(this.#req)) return this.#req.body as unknown
     if (this.#req.readableEnded) return {}

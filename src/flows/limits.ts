@@ -45,6 +45,7 @@ export interface Quota {
   budget: Budget | 'requests' | 'deviceProofs'
   /** Budget and owner in plain text. Stores get only an HMAC of it. */
   name: string
+  /** Maximum number of requests in a time slot; `Infinity` for no limit. */
   limit: number
 }
 

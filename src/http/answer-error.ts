@@ -15,7 +15,7 @@ const SECURITY_EVENTS: ReadonlyMap<string, SecurityEvent['type']> = new Map<DidA
 
 /** Logs an error, and returns its answer. */
 export type AnswerError = (
-  request: Pick<HttpRequest, 'headers' | 'accepts' | 'isGone' | 'clientAddress'>,
+  request: Pick<HttpRequest, 'id' | 'headers' | 'accepts' | 'isGone' | 'clientAddress'>,
   error: unknown
 ) => HttpAnswer
 
@@ -25,12 +25,15 @@ export interface FailedRequest extends ErrorAnswer {
   logText?: string
   /** The check that refused, only for the log. */
   reason?: RefusalReason | undefined
+  /** Underlying error, only for the log. */
   cause?: unknown
   /** Headers of the answer in addition to those that each error has. */
   headers?: Readonly<Record<string, string>> | undefined
 }
 
+/** Options of the function that logs and answers errors. */
 export interface ErrorAnswererOptions extends ErrorAnswerOptions {
+  /** Receiver of refusals (debug, and warn for the first of a code) and failures (error). */
   logger: Logger
   /** Receives refusals that an operator may want to count. */
   report?: Parts['report']
@@ -46,18 +49,19 @@ export function createErrorAnswerer({ logger, report, parseError, ...format }: E
   const logRefusal = createRefusalLog(logger)
   return (request, thrown) => {
     const failed = parseError?.(thrown) ?? parseDidAuthError(thrown)
-    const { status, code, cause, text, logText = text, headers } = failed
+    const { status, code, cause, text, logText = text, headers, details } = failed
+    const requestId = request.id === undefined ? {} : { requestId: request.id }
     // A client that disconnected while it waited, or in its body, is neither a failure of the service nor refused.
     const isGone = request.isGone()
     if (status >= 500 && !(code === 'ERR_BUSY' && isGone)) {
-      logger.error({ event: 'request-failed', code, cause: describeCause(cause) }, logText)
+      logger.error({ event: 'request-failed', code, ...requestId, cause: describeCause(cause) }, logText)
     }
-    if (status < 500 && !isGone) logRefusal(failed)
+    if (status < 500 && !isGone) logRefusal(failed, requestId)
     const type = SECURITY_EVENTS.get(code)
     if (type !== undefined && thrown instanceof DidAuthError) {
       report?.({ type, code: thrown.code, clientNetwork: createClient(request).network })
     }
-    const answer = formatErrorAnswer(request, failed, format)
+    const answer = formatErrorAnswer(request, { ...failed, details: { ...details, ...requestId } }, format)
     return headers === undefined ? answer : { ...answer, headers: { ...headers, ...answer.headers } }
   }
 }
@@ -76,10 +80,10 @@ function parseDidAuthError(thrown: unknown): FailedRequest {
  * of each code (of 429: of each budget) is a warning that names the check, or the option that decides.
  * The texts are fixed: an error's own message may be the application's.
  */
-function createRefusalLog(logger: Logger): (refused: FailedRequest) => void {
+function createRefusalLog(logger: Logger): (refused: FailedRequest, requestId: { requestId?: string }) => void {
   const warned = new Set<string>()
-  return ({ code, reason, cause, text, logText = text }) => {
-    const fields = { event: 'request-refused', code, ...(reason !== undefined && { reason }) }
+  return ({ code, reason, cause, text, logText = text }, requestId) => {
+    const fields = { event: 'request-refused', code, ...requestId, ...(reason !== undefined && { reason }) }
     const why = reason === undefined && cause !== undefined ? { cause: describeCause(cause) } : {}
     const decides = reason?.option === undefined ? '' : `: the option ${String(reason.option)} decides`
     logger.debug?.({ ...fields, ...why }, logText + decides)
@@ -91,6 +95,7 @@ function createRefusalLog(logger: Logger): (refused: FailedRequest) => void {
     const subject = reason?.budget === undefined ? 'of this code' : `by the budget of ${String(reason.budget)}`
     const more =
       decides === '' ? ': pass a logger with debug for the reason' : `${decides}; later ones are logged at debug`
-    logger.warn({ event: 'first-refusal', code, ...(shown && { reason: shown }) }, `first refusal ${subject}${more}`)
+    const firstFields = { event: 'first-refusal', code, ...requestId, ...(shown && { reason: shown }) }
+    logger.warn(firstFields, `first refusal ${subject}${more}`)
   }
 }

@@ -37,22 +37,22 @@ export function createCallerFinder(
   describeSession?: DescribeSession
 ): (request: HttpRequest) => Caller {
   const warned = new Set<string>()
-  const warnOnce = (fields: { event: string }, message: string): void => {
-    if (warned.has(fields.event)) return
-    warned.add(fields.event)
-    logger.warn(fields, message)
+  const warnOnce = ({ id }: HttpRequest, { event }: { event: string }, message: string): void => {
+    if (warned.has(event)) return
+    warned.add(event)
+    logger.warn({ event, ...(id !== undefined && { requestId: id }) }, message)
   }
   return (request) => {
     const isShared = request.isBehindUnknownProxy
     const client = createClient(request)
     if (isShared) {
       const message = "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
-      warnOnce({ event: 'trust-proxy-off' }, message)
+      warnOnce(request, { event: 'trust-proxy-off' }, message)
     }
     const isUnknown = request.clientAddress === undefined
     if (isUnknown) {
       const message = 'clientAddress is no IP address: budgets of client networks are not applied'
-      warnOnce({ event: 'client-address-unknown' }, message)
+      warnOnce(request, { event: 'client-address-unknown' }, message)
     }
     const networks = listCountedNetworks(client.network, isForeignPage(request, trustedOrigins) ? ' foreign' : '')
     const describe = (): string | undefined => describeSession && describeClient(describeSession, request, logger)

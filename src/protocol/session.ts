@@ -14,9 +14,11 @@ const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]+/gu
 
 /** A user's session on one device. An expired session is still `active`: compare `expiresAtSeconds`. */
 export interface Session {
+  /** Random id of the session: the `sid` of its tokens. It is no secret. */
   readonly sessionId: string
   /** The user's DID as received at login: the `sub` of its access tokens. */
   readonly did: string
+  /** `revoked`: ended by the service, by business logic, or after a reused refresh token. */
   readonly state: 'active' | 'loggedOut' | 'revoked'
   /** Claims that each access token of the session contains: those of business logic, and those of the login. */
   readonly tokenClaims: JsonObject | undefined
@@ -34,6 +36,7 @@ export interface Session {
 export interface ReplacedToken {
   /** SHA-256 as base64url. A store may shorten it to the first 24 characters (144 bits). */
   readonly hash: string
+  /** Time of the replacement, in seconds since the Unix epoch. */
   readonly replacedAtSeconds: number
 }
 
@@ -69,6 +72,7 @@ export interface PresentedRefreshToken {
   presentedHash: string
   /** Hash of the next refresh token. A repeated request with the same `Idempotency-Key` has the same one. */
   nextHash: string
+  /** Current time, in seconds since the Unix epoch. */
   nowSeconds: number
   /** Seconds after its replacement in which a token is only refused, and its session is not revoked. */
   graceSeconds: number

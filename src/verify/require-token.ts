@@ -9,15 +9,21 @@ import type { TokenRequest } from './token-request.js'
 
 /** Part of an Express request that the middleware uses. */
 export interface GuardedRequest extends TokenRequest {
+  /** Headers by lower-case names. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /** Returns the type that the client prefers; false if it accepts none. */
   accepts(types: string[]): string | false
 }
 
 /** Part of an Express response that the middleware uses. */
 export interface GuardedResponse {
+  /** HTTP status, which the middleware sets. */
   statusCode: number
+  /** Whether a response was already sent. */
   readonly headersSent: boolean
+  /** Sets a header of the response. */
   setHeader(name: string, value: string): unknown
+  /** Sends the response with this body. */
   end(body: string): unknown
 }
 

@@ -42,14 +42,14 @@ const PACKAGES = ['express-did-auth', 'express-did-auth-client', 'express-did-au
 /** Whether a line of a document can be typed unchanged. */
 function isRunnable(line: string): boolean {
   const command = line.replace(/^(?:[A-Z_]+=\S* )+(?=npx |docker )/, '').replace(/ +#.*$/, '')
-  const names = command.match(/\bexpress-did-auth(?![-\w.:]*\/)[-\w]*/g) ?? []
-  if (names.some((name) => !PACKAGES.includes(name))) return false
+  const names = command.match(/\bexpress-did-auth(?![-\w.:]*\/)[-\w]*(?:\.\d+\.\d+\.tgz)?/g) ?? []
+  if (names.some((name) => !PACKAGES.includes(name.replace(`-${packageJson.version}.tgz`, '')))) return false
   const variable = /^echo ["']([A-Z_]+)=.*["'] >> \.env$/.exec(command)?.[1]
   if (variable !== undefined) return isVariable(variable)
   if (/^(?:[A-Z]+=|curl |echo "\$|Verification code: )/.test(command)) return true
   const script = /^npm run ([\w:-]+)(?: -- .*)?$/.exec(command)?.[1]
   if (script !== undefined) return script in packageJson.scripts
-  if (/^npm (?:ci|test|start|pkg set type=module|install .*)$/.test(command)) return true
+  if (/^npm (?:ci|test(?: -- \S+)?|start|pkg set type=module|pack .*|install .*)$/.test(command)) return true
   const file = /^node (\S+)(?: .*)?$/.exec(command)?.[1] ?? /^docker compose -f (\S+) /.exec(command)?.[1]
   if (file !== undefined) return SAVED.includes(file) || existsSync(join(root, file))
   const args = /^(?:npx|runuser -u did-auth --) express-did-auth-servers (.*)$/.exec(command)?.[1]

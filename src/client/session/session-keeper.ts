@@ -12,7 +12,9 @@ const MAX_TOKEN_LENGTH = 8192
 
 /** The client's user and session. */
 export interface ClientSession {
+  /** DID of the user, as the client sent it at login. */
   readonly did: string
+  /** Id of the session at the service. It is no secret. */
   readonly sessionId: string
   /** Time at which the access token expires, in whole seconds by the service's clock. The session lasts longer. */
   readonly expiresAt: number

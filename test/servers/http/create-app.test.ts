@@ -80,7 +80,8 @@ describe('addFallbacks', () => {
       'content-type': 'application/problem+json; charset=utf-8',
       'cache-control': 'no-store'
     })
-    expect(JSON.parse(response.text)).toEqual({ type: 'about:blank', title, status, code })
+    const requestId = response.headers['x-request-id']
+    expect(JSON.parse(response.text)).toEqual({ type: 'about:blank', title, status, code, requestId })
   })
 })
 
@@ -146,7 +147,7 @@ describe('CORS', () => {
     const { listener } = await testAuthServer({ CORS_ORIGINS: `https://other.example,${origin}` })
     const { headers } = await request(listener).get('/me').set('Origin', origin).expect(401)
     expect(headers['access-control-expose-headers']).toBe(
-      'Challenge-Expires-In,DPoP-Nonce,ETag,File-Expires-In,Idempotent-Replayed,Pin-Status,Retry-After,WWW-Authenticate'
+      'Challenge-Expires-In,DPoP-Nonce,ETag,File-Expires-In,Idempotent-Replayed,Pin-Status,Retry-After,WWW-Authenticate,X-Request-Id'
     )
     expect(headers['access-control-allow-origin']).toBe(origin)
     expect(headers.vary).toContain('Origin')

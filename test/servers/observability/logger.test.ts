@@ -34,7 +34,7 @@ describe('createServerLog', () => {
     const lines = writeLines('pretty', true, (log) => {
       writeLine(log, { event: 'ready', url: 'http://127.0.0.1:3000' }, 'ready at http://localhost:3000')
       const code = 'ERR_ACCESS_TOKEN'
-      logRequest(log, { method: 'GET', route: '/me', status: 401, code, seconds: 0.0012345 })
+      logRequest(log, { method: 'GET', route: '/me', status: 401, code, requestId: 'a-1', seconds: 0.0012345 })
       logRequest(log, { method: 'GET', route: '/ready', status: 503, seconds: 0.001 })
       for (const route of ['/ready', '/health']) logRequest(log, { method: 'GET', route, status: 200, seconds: 0.001 })
       log.warn({ event: 'first-refusal', code: 'ERR_DID', reason: { check: 'did' }, text: 'two words' }, 'refused')
@@ -42,7 +42,7 @@ describe('createServerLog', () => {
     })
     expect(lines.map(hideTime)).toEqual([
       'TIME  INFO   auth   ready at http://localhost:3000\n',
-      'TIME  INFO   auth   GET /me 401 1.235 ms ERR_ACCESS_TOKEN\n',
+      'TIME  INFO   auth   GET /me 401 1.235 ms ERR_ACCESS_TOKEN requestId=a-1\n',
       'TIME  INFO   auth   GET /ready 503 1 ms\n',
       'TIME  WARN   auth   refused  code=ERR_DID  reason={"check":"did"}  text="two words"\n'
     ])

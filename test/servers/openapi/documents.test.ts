@@ -90,7 +90,8 @@ function createRefusal(status: number, codes: readonly string[]): object {
       ...(status === 401 && { 'WWW-Authenticate': { schema: { type: 'string', pattern: '^DIDAuth realm=".*"$' } } }),
       ...([429, 503, 504].includes(status) && { 'Retry-After': digits }),
       ...(codes.includes('ERR_DEVICE_NONCE') && { 'DPoP-Nonce': { $ref: '#/components/headers/DPoPNonce' } }),
-      ...(status === 412 && { ETag: { $ref: '#/components/headers/ETag' } })
+      ...(status === 412 && { ETag: { $ref: '#/components/headers/ETag' } }),
+      'X-Request-Id': { $ref: '#/components/headers/RequestId' }
     },
     content: {
       'text/plain': { schema: { type: 'string', maxLength: 300 }, example: errors[codes[0]!]?.text },
