@@ -33,6 +33,11 @@ export function findHaproxy({ PATH: path = '' } = process.env) {
   return findProgram(['haproxy'], [path, '/usr/sbin', '/usr/local/sbin'].join(delimiter))
 }
 
+/** Finds promtool, which checks and tests alert rules of Prometheus. */
+export function findPromtool({ PATH: path = '' } = process.env) {
+  return findProgram(['promtool'], path)
+}
+
 /** Whether Debian's PostgreSQL is installed. It includes pg_basebackup, which the npm package lacks. */
 function hasStandby() {
   const folder = '/usr/lib/postgresql'
@@ -63,6 +68,7 @@ export function missingEngines(environment = process.env) {
   }
   if (!hasStandby()) missing.push(engine('standbys of PostgreSQL', 'standby', ['postgresql']))
   if (findHaproxy(environment) === undefined) missing.push(engine('HAProxy', 'haproxy', ['haproxy']))
+  if (findPromtool(environment) === undefined) missing.push(engine('Prometheus', 'prometheus', ['prometheus']))
   return missing
 }
 

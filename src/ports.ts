@@ -20,7 +20,6 @@ import type { AccessTokenClaims } from './protocol/access-token.js'
 import type { Curve } from './protocol/curve.js'
 import type { VerifiedCredential } from './protocol/credential.js'
 import type { DeviceKey } from './protocol/device-proof.js'
-import type { JsonObject } from './protocol/json.js'
 import type { LoginProof } from './protocol/login-proof.js'
 import type { MachineKey } from './protocol/machine-did.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
@@ -36,22 +35,6 @@ export interface Clock {
 export interface Random {
   /** Returns `byteCount` unpredictable bytes as base64url. */
   id(byteCount: number): string
-}
-
-/**
- * A did-jwt ES256K signer: signs the SHA-256 hash of `data`.
- * @returns 64 or 65 bytes as base64url, or r and s in hexadecimal
- */
-export type Signer = (
-  data: string | Uint8Array
-) => Promise<string | { r: string; s: string; recoveryParam?: number | undefined }>
-
-/** The service's key, which signs its tokens. */
-export interface ServiceKey {
-  /** Returns the uncompressed public key, 65 bytes. @throws DidAuthError ERR_SIGNER */
-  publicKey(): Promise<Uint8Array>
-  /** Signs a JWT with ES256K. @param typ - default `JWT` @throws DidAuthError ERR_SIGNER */
-  issueJwt(payload: JsonObject & { iss: string; iat: number }, deadline: Deadline, typ?: string): Promise<string>
 }
 
 /** Any did-resolver `Resolvable`. */
@@ -161,15 +144,6 @@ export interface AuthenticatedUser {
   claims: AccessTokenClaims
   canonicalDid: string
   address: string | undefined
-}
-
-/** A private P-256 key as JWK (RFC 7518, section 6.2). Other members are ignored. */
-export type ResourceKey = { readonly [Member in 'kty' | 'crv' | 'x' | 'y' | 'd']?: string | undefined }
-
-/** Keys that sign tokens for other services. The first key signs; all public keys are published as a JWK set. */
-export interface ResourceKeys {
-  sign(claims: JsonObject): Promise<string>
-  publish(): Promise<{ keys: readonly object[] }>
 }
 
 /**
@@ -363,5 +337,6 @@ export type OnSecurityEvent = (event: SecurityEvent) => unknown
 
 export { optionalVerbs, storeVerbs } from './store-port.js'
 export type { Curve }
+export type * from './key-ports.js'
 export type * from './store-port.js'
 export type { Deadline } from './time.js'

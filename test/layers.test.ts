@@ -27,7 +27,7 @@ const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer|http-messages)\.ts$/, uses: [], packages: /^$/ },
   { name: HELPERS, files: /^src\/(?:time|time-limits|lazy|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
-  { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol', HELPERS] },
+  { name: 'ports', files: /^src\/(?:ports|key-ports|store-port)\.ts$/, uses: ['errors', 'protocol', HELPERS] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
   // Information about a user that guards add to a request, and the check `allow` on it.
   { name: 'auth-info', files: /^src\/did-auth-info\.ts$/, uses: ['errors', 'protocol'], packages: /^$/ },

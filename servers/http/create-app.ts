@@ -12,7 +12,7 @@ import type { ServerEnv, ServerName } from '../config/read-env.js'
 import type { Identity } from '../config/service-identity.js'
 import { answerHealth, createReadiness, type Dependency } from '../observability/health-checks.js'
 import { logRequest, type EndedRequest } from '../observability/logger.js'
-import type { Metrics } from '../observability/metrics.js'
+import type { Metrics, Samples } from '../observability/metrics.js'
 import { ServerError, createServerErrorSender } from './server-error.js'
 
 const CORS = {
@@ -78,12 +78,22 @@ export function createApp(
       'a needed dependency is unavailable: /ready answers 503'
     )
   const readiness = createReadiness([...dependencies, ...otherDependencies], { draining, isStarting, onNotReady })
+  const server = env.name
+  const toSample = (isUp: boolean, labels = {}): Samples[0] => ({ labels: { server, ...labels }, value: Number(isUp) })
+  // The application for the time of the start does not check dependencies. The next one replaces its value.
+  metrics?.watch('did_auth_ready', async () => [toSample(!isStarting && (await readiness.read()).status === 'ready')])
+  const readDependencies = async (): Promise<Samples> => {
+    const { states } = await readiness.read()
+    const configured = states.filter(({ success }) => success !== 'none')
+    return configured.map(({ name, reason }) => toSample(reason === undefined, { dependency: name }))
+  }
+  if (!isStarting) metrics?.watch('did_auth_dependency_up', readDependencies)
   const isLogged = log.isLevelEnabled('info')
   app.use(
     watchRequests(new Set(routes), (ended) => {
       if (ended.status === 503 && ended.route !== '/ready') readiness.checkAgain()
       if (isLogged) logRequest(log, ended)
-      metrics?.count(env.name, ended)
+      metrics?.count(server, ended)
     })
   )
   app.get('/health', answerHealth)
@@ -104,17 +114,28 @@ const nameRequest: RequestHandler = (req, res, next) => {
   next()
 }
 
+/** Paths of attempts that metrics count by their outcome. */
+const USES: ReadonlyMap<string, EndedRequest['use']> = new Map([
+  ['/auth', 'challenge'],
+  ['/signup', 'signup'],
+  ['/siwe/verify', 'siwe'],
+  ['/token', 'machine'],
+  ['/refresh-token', 'refresh']
+])
+
 /** Creates a handler that reports each request at its end. It names requests by the first segments of `routes`. */
 function watchRequests(routes: ReadonlySet<string>, onEnd: (request: EndedRequest) => void): RequestHandler {
   return (req, res, next) => {
     const startedAt = performance.now()
     const firstSegment = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
+    // At the vault, `/token` and `/siwe` are keys.
+    const use = req.method === 'POST' && routes.has(firstSegment) ? USES.get(req.path.toLowerCase()) : undefined
     res.once('close', () => {
       const route = routes.has(firstSegment) ? firstSegment : findPattern(req)
       const status = res.headersSent ? res.statusCode : 0
       const code = status < 400 ? undefined : findErrorCode(res)
       const seconds = (performance.now() - startedAt) / 1000
-      onEnd({ method: req.method, route, status, code, requestId: findRequestId(req), seconds })
+      onEnd({ method: req.method, route, status, code, use, requestId: findRequestId(req), seconds })
     })
     next()
   }

@@ -24,7 +24,7 @@ export const authRoutes: readonly string[] = Object.values(defaultPaths)
 
 /** Converts an environment to the library's options. For absent variables, the library's defaults apply. */
 export function createDidAuthConfig(
-  { env, identity, serviceUrl, log, store }: AppParts<'identity' | 'serviceUrl' | 'log' | 'store'>,
+  { env, identity, serviceUrl, log, store, metrics }: AppParts<'identity' | 'serviceUrl' | 'log' | 'store' | 'metrics'>,
   serviceSigner: DidAuthConfig['serviceSigner']
 ): DidAuthConfig {
   // Unless RPC_URL is set, the library has nodes only for these networks, and refuses any other name.
@@ -45,6 +45,7 @@ export function createDidAuthConfig(
     deviceBinding: env.DEVICE_BINDING ?? (isHttpUrl(serviceUrl) || env.TRUSTED_ORIGINS.length > 0 ? 'accepted' : 'off'),
     discovery: true,
     describeSession: ({ headers }) => describeUserAgent(headers['user-agent']),
+    ...(metrics && { onSecurityEvent: metrics.createEventCounter(env.name) }),
     logger: createLibraryLogger(log)
   }
 }

@@ -24,6 +24,15 @@ export interface Dependency {
   showsReason?: boolean
 }
 
+/** Result of the checks of all dependencies. */
+export interface ReadinessState {
+  status: 'ready' | 'not ready' | 'starting' | 'draining'
+  /** Whether all needed dependencies are available. */
+  isReady: boolean
+  /** Dependencies with the reason of a failure. */
+  states: readonly (Dependency & { reason: string | undefined })[]
+}
+
 export interface ReadinessOptions {
   draining?: AbortSignal | undefined
   /** Whether requests are not served yet. */
@@ -48,12 +57,13 @@ function sendState(res: Response, state: object): void {
  * starts or drains, and if a needed dependency is unavailable. Other dependencies do not change the status, because the
  * server works without them.
  *
- * @returns `checkAgain` is called after a response of 503, so that `/ready` soon checks again
+ * @returns `read` returns the state for metrics. `checkAgain` is called after a response of 503, so that `/ready` soon
+ *   checks again
  */
 export function createReadiness(
   dependencies: readonly Dependency[],
   { draining, isStarting, onNotReady, nowMilliseconds = () => performance.now() }: ReadinessOptions = {}
-): { answer: RequestHandler; checkAgain: () => void } {
+): { answer: RequestHandler; read: () => Promise<ReadinessState>; checkAgain: () => void } {
   /** Last check of each dependency. Its result is the reason of a failure, or undefined. */
   const checks = new Map<Dependency, { reason: Promise<string | undefined>; checkedAt: number; freshUntil: number }>()
   let wasReady = true
@@ -71,25 +81,27 @@ export function createReadiness(
     return current.reason
   }
 
+  const read = async (): Promise<ReadinessState> => {
+    const findState = async (dependency: Dependency) => ({ ...dependency, reason: await findReason(dependency) })
+    const states = await Promise.all(dependencies.map(findState))
+    const isReady = !states.some(({ isNeeded, reason }) => isNeeded && reason !== undefined)
+    const ownState = draining?.aborted === true ? 'draining' : isStarting === true ? 'starting' : undefined
+    return { states, isReady, status: ownState ?? (isReady ? 'ready' : 'not ready') }
+  }
+
   const answer: RequestHandler = async (req, res) => {
-    const states: Record<string, string> = {}
+    const { states, isReady, status } = await read()
+    const shownStates: Record<string, string> = {}
     const reasons: Record<string, string> = {}
-    let isReady = true
-    const results = await Promise.all(dependencies.map(findReason))
-    for (const [index, dependency] of dependencies.entries()) {
-      const { name, isNeeded, success = 'ok', failure = 'unavailable', showsReason = failure === 'jumped' } = dependency
-      const reason = results[index]
-      states[name] = reason === undefined ? success : failure
-      if (reason === undefined) continue
-      if (isNeeded) isReady = false
-      if (isNeeded || showsReason) reasons[name] = reason
+    for (const { name, isNeeded, reason, success = 'ok', failure = 'unavailable', ...shown } of states) {
+      shownStates[name] = reason === undefined ? success : failure
+      const { showsReason = failure === 'jumped' } = shown
+      if (reason !== undefined && (isNeeded || showsReason)) reasons[name] = reason
     }
     if (wasReady && !isReady) onNotReady?.(reasons, req)
     wasReady = isReady
-    const ownState = draining?.aborted === true ? 'draining' : isStarting === true ? 'starting' : undefined
-    const status = ownState ?? (isReady ? 'ready' : 'not ready')
     res.status(status === 'ready' ? 200 : 503)
-    sendState(res, { status, dependencies: states, ...(Object.keys(reasons).length > 0 && { reasons }) })
+    sendState(res, { status, dependencies: shownStates, ...(Object.keys(reasons).length > 0 && { reasons }) })
   }
 
   const checkAgain = (): void => {
@@ -98,7 +110,7 @@ export function createReadiness(
       check.freshUntil = Math.min(check.freshUntil, check.checkedAt + FRESH_MILLISECONDS)
     }
   }
-  return { answer, checkAgain }
+  return { answer, read, checkAgain }
 }
 
 async function checkDependency({ check }: Dependency): Promise<string | undefined> {

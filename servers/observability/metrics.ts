@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import type { SecurityEvent } from 'express-did-auth'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { EndedRequest } from './logger.js'
 
@@ -12,7 +14,15 @@ const GAUGES = {
     labelNames: ['state']
   },
   did_auth_database_retries_total: { help: 'SQL statements that were retried, by SQLSTATE', labelNames: ['code'] },
+  did_auth_dependency_up: {
+    help: 'Whether a dependency of /ready is available: 1 or 0',
+    labelNames: ['server', 'dependency']
+  },
+  did_auth_disk_used_ratio: { help: 'Used part of the disk that contains the content, 0 to 1', labelNames: ['server'] },
   did_auth_pins_open: { help: 'Pin changes that the IPFS node has not carried out yet', labelNames: ['server'] },
+  did_auth_ready: { help: 'Whether /ready answers 200: 1 or 0', labelNames: ['server'] },
+  did_auth_stored_bytes: { help: 'Size of all stored content in bytes', labelNames: ['server'] },
+  did_auth_stored_bytes_limit: { help: 'Configured bound of did_auth_stored_bytes', labelNames: ['server'] },
   did_auth_task_success_timestamp_seconds: {
     help: 'Unix time in seconds at which a task last succeeded',
     labelNames: ['server', 'task']
@@ -20,12 +30,33 @@ const GAUGES = {
 } as const
 type GaugeName = keyof typeof GAUGES
 
-/** Prometheus metrics of one process: requests, gauges of stores, and the default metrics of Node. */
+/** All types of security events. Each counter starts at 0, so that an alert sees the first event. */
+const EVENT_TYPES: Readonly<Record<SecurityEvent['type'], 0>> = {
+  login: 0,
+  signup: 0,
+  logout: 0,
+  refresh: 0,
+  'proof-refused': 0,
+  'refresh-token-reused': 0,
+  'device-mismatch': 0,
+  'session-revoked': 0,
+  'cross-origin-refused': 0,
+  'too-many-requests': 0,
+  'sessions-evicted': 0,
+  'signer-address-changed': 0,
+  'control-lost': 0
+}
+
+/** Prometheus metrics of one process: requests, logins, gauges of stores, and the default metrics of Node. */
 export class Metrics {
   readonly #registry = new Registry()
   readonly #readers: { name: GaugeName; read: () => Samples | Promise<Samples> }[] = []
   readonly #requests: Counter
   readonly #durations: Histogram
+  readonly #errors: Counter
+  readonly #logins: Counter
+  readonly #refreshes: Counter
+  readonly #events: Counter
 
   constructor() {
     const registers = [this.#registry]
@@ -44,6 +75,17 @@ export class Metrics {
       buckets: [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5],
       registers
     })
+    const createCounter = (name: string, help: string, ...labelNames: string[]): Counter =>
+      new Counter({ name, help, labelNames: ['server', ...labelNames], registers })
+    this.#errors = createCounter('did_auth_errors_total', 'Responses with an error code', 'route', 'code')
+    this.#logins = createCounter('did_auth_logins_total', 'Attempts to log in or sign up', 'method', 'outcome')
+    this.#refreshes = createCounter('did_auth_refreshes_total', 'Attempts to refresh tokens', 'outcome')
+    this.#events = createCounter('did_auth_security_events_total', 'Security events of the library', 'type')
+    const build = { version: readVersion(), node: process.versions.node }
+    new Gauge({ name: 'did_auth_build_info', help: 'Always 1', labelNames: Object.keys(build), registers }).set(
+      build,
+      1
+    )
     const readers = this.#readers
     for (const [name, settings] of Object.entries(GAUGES)) {
       new Gauge<string>({
@@ -63,10 +105,20 @@ export class Metrics {
     }
   }
 
-  count(server: string, { route, method, status, seconds }: EndedRequest): void {
+  /** Counts a request. Its route, code and `use` are from fixed lists, so that clients cannot add series. */
+  count(server: string, { route, method, status, code, use, seconds }: EndedRequest): void {
     const labels = { server, route, method, status: String(status) }
     this.#requests.inc(labels)
     this.#durations.observe(labels, seconds)
+    if (code !== undefined) this.#errors.inc({ server, route, code })
+    if (use === 'refresh') this.#refreshes.inc({ server, outcome: toOutcome(status) })
+    else if (use !== undefined) this.#logins.inc({ server, method: use, outcome: toOutcome(status) })
+  }
+
+  /** Returns the function that counts the security events of a server. */
+  createEventCounter(server: string): (event: Pick<SecurityEvent, 'type'>) => void {
+    for (const type of Object.keys(EVENT_TYPES)) this.#events.inc({ server, type }, 0)
+    return ({ type }) => this.#events.inc({ server, type })
   }
 
   /** Adds a function that reads values of a gauge. It is called at each read of metrics, and skipped if it fails. */
@@ -77,4 +129,16 @@ export class Metrics {
   async read(): Promise<{ contentType: string; text: string }> {
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() }
   }
+}
+
+/** Returns the outcome of an attempt by the status of its response. */
+function toOutcome(status: number): 'accepted' | 'refused' | 'failed' | 'aborted' {
+  if (status === 0) return 'aborted'
+  return status < 400 ? 'accepted' : status < 500 ? 'refused' : 'failed'
+}
+
+/** Reads the version of this package. */
+function readVersion(): string {
+  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(manifest) as { version: string }).version
 }

@@ -25,7 +25,7 @@ const JITTER = 0.2
  */
 // eslint-disable-next-line @typescript-eslint/explicit-module-boundary-types -- the return type is inferred
 export function startContentWork(
-  { env, contents, node, spool, log, metrics }: Pick<ServerAppParts, 'env' | 'log' | 'metrics'> & Contents,
+  { env, contents, node, spool, usedPercent, log, metrics }: Pick<ServerAppParts, 'env' | 'log' | 'metrics'> & Contents,
   clock: Clock,
   task: 'collector' | 'sweep',
   collect: (signal: AbortSignal) => Promise<void>
@@ -35,12 +35,22 @@ export function startContentWork(
   const server = env.name
   const countOpenPins = async (): Promise<Samples> => [{ labels: { server }, value: await contents.countOpen() }]
   if (pinWorker) metrics?.watch('did_auth_pins_open', countOpenPins)
+  let storedBytes: Samples = []
+  metrics?.watch('did_auth_stored_bytes', () => storedBytes)
+  const maxBytes = server === 'relay' ? env.RELAY_MAX_STORE_BYTES : env.VAULT_MAX_STORE_BYTES
+  if (maxBytes !== undefined)
+    metrics?.watch('did_auth_stored_bytes_limit', () => [{ labels: { server }, value: maxBytes }])
+  const readUsedRatio = async (): Promise<Samples> => [{ labels: { server }, value: (await usedPercent()) / 100 }]
+  // Content in a database is not on a local disk.
+  if (env.DATABASE_URL === undefined) metrics?.watch('did_auth_disk_used_ratio', readUsedRatio)
   let lastSuccess: Samples = []
   metrics?.watch('did_auth_task_success_timestamp_seconds', () => lastSuccess)
   const collector = repeatWork(
     async (signal) => {
       await collect(signal)
       lastSuccess = [{ labels: { server, task }, value: clock.nowSeconds() }]
+      // The sum over many files is too slow for each read of the metrics.
+      if (metrics !== undefined) storedBytes = [{ labels: { server }, value: await contents.storedBytes() }]
     },
     (error) =>
       log.warn(

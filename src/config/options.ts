@@ -3,7 +3,8 @@ import { siweRules, type CompleteSiweOptions, type SiweOptions } from './siwe-op
 import type { AuthenticationBusinessLogic, DescribeSession } from '../ports.js'
 import type { RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
 import type { Clock, IssuerEndedSessionsOptions, ContractVerifier, DidResolver, Logger } from '../ports.js'
-import { storeVerbs, type OnSecurityEvent, type ResourceKey, type Signer, type Store } from '../ports.js'
+import { storeVerbs, type ExternalResourceKey, type OnSecurityEvent, type ResourceKey } from '../ports.js'
+import type { Signer, Store } from '../ports.js'
 import { isDid, isKeyDid, isUserNetwork, toNetwork } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
 import { isLoginDialect } from '../protocol/login-message.js'
@@ -116,8 +117,8 @@ export interface DidAuthConfig {
   sessionsPath?: string | undefined
   /** URLs of other services for which users get tokens: https or this machine, at most 50. Needs `resourceKeys`. */
   resources?: readonly string[] | undefined
-  /** Private P-256 keys as JWK. The first signs the tokens for `resources`; all public keys are published. */
-  resourceKeys?: readonly ResourceKey[] | undefined
+  /** P-256 keys, as private JWK or external. The first signs tokens for `resources`; all public keys are published. */
+  resourceKeys?: readonly (ResourceKey | ExternalResourceKey)[] | undefined
   /** Path of the tokens for `resources`. Default `/resource-token`. */
   resourceTokenPath?: string | undefined
   /**
@@ -253,7 +254,7 @@ export const declarations = {
     isSetting: true
   },
   resourceKeys: {
-    ...rules.acceptList(rules.isResourceKey, 'give an array of private keys of P-256 as JWK, with kty, crv, x, y, d'),
+    ...rules.acceptList(rules.isResourceKey, 'give an array of private keys of P-256 as JWK, or { publicKey, sign }'),
     default: [],
     isSetting: true
   },

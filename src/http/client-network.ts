@@ -37,7 +37,7 @@ export function createCallerFinder(
   describeSession?: DescribeSession
 ): (request: HttpRequest) => Caller {
   const warned = new Set<string>()
-  const warnOnce = ({ id }: HttpRequest, event: string, message: string): void => {
+  const warnOnce = ({ id }: HttpRequest, { event }: { event: string }, message: string): void => {
     if (warned.has(event)) return
     warned.add(event)
     logger.warn({ event, ...(id !== undefined && { requestId: id }) }, message)
@@ -47,12 +47,12 @@ export function createCallerFinder(
     const client = createClient(request)
     if (isShared) {
       const message = "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
-      warnOnce(request, 'trust-proxy-off', message)
+      warnOnce(request, { event: 'trust-proxy-off' }, message)
     }
     const isUnknown = request.clientAddress === undefined
     if (isUnknown) {
       const message = 'clientAddress is no IP address: budgets of client networks are not applied'
-      warnOnce(request, 'client-address-unknown', message)
+      warnOnce(request, { event: 'client-address-unknown' }, message)
     }
     const networks = listCountedNetworks(client.network, isForeignPage(request, trustedOrigins) ? ' foreign' : '')
     const describe = (): string | undefined => describeSession && describeClient(describeSession, request, logger)

@@ -9,6 +9,7 @@ import type { Identity } from '../../../servers/config/service-identity.js'
 import type { ServerApp } from '../../../servers/http/create-app.js'
 import type { IpfsNode } from '../../../servers/ipfs/ipfs-node.js'
 import { createServerLog } from '../../../servers/observability/logger.js'
+import type { Metrics } from '../../../servers/observability/metrics.js'
 import { createRelayApp } from '../../../servers/relay/app.js'
 import { getDataFolder, createDependencies } from '../../../servers/content/engine.js'
 import type { OpenContentStore } from '../../../servers/content/sql/sql-content-store.js'
@@ -33,6 +34,7 @@ export interface TestRelayOptions {
   /** Value of DATA_DIR. This folder is not removed at the end. */
   folder?: string
   usedPercent?: () => Promise<number>
+  metrics?: Metrics
 }
 
 /** Relay without a socket, its clock, its stores and its log. */
@@ -78,13 +80,14 @@ export async function startTestRelay(
       ...options.identity
     }
     const dependencies = createDependencies(env, {}, { durable: store, contents })
-    const { serviceUrls, listenUrls } = options
+    const { serviceUrls, listenUrls, metrics } = options
     const shell = {
       env,
       identity,
       serviceUrl,
       serviceUrls,
       listenUrls,
+      metrics,
       log: createServerLog(env, false, destination),
       store,
       dependencies
