@@ -1,7 +1,7 @@
 /** Prepares the pages of the site from the Markdown files of the repository. */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
-import { manifest, pagesDir, read, rewriteLinks, rootDir } from './links.js'
+import { pagesDir, read, rewriteLinks, rootDir } from './links.js'
 
 /** Groups of the sidebar: title, and patterns of files in the order of the pages. A file belongs to the first match. */
 const GROUPS = [
@@ -62,7 +62,9 @@ export function preparePages() {
   const pages = documents.flatMap((file) =>
     isErrors(file) ? splitErrors(file) : [[file, toAddress(file), read(file)]]
   )
-  pages.push(['README.md', 'index.md', createLandingPage()])
+  // The landing page begins as the README does, up to its first chapter.
+  const introduction = read('README.md').split(/^## /m)[0]
+  pages.push(['README.md', 'index.md', read('.site/landing.md').replace('%INTRODUCTION%', () => introduction)])
   for (const [file, address, text] of pages) write(address, rewriteLinks(file, address, text, findAddress, write))
 
   const others = new Set(documents)
@@ -82,19 +84,4 @@ function splitErrors(file) {
     return `- [\`${code}\`](ERRORS.md#${code.toLowerCase()}): ${findSummary(body.split('**Remedy**')[0])}\n`
   })
   return [[file, toAddress(file), index], ...pages]
-}
-
-/** Fills the landing page with the first sentences and the quick start of the README. */
-function createLandingPage() {
-  const readme = read('README.md')
-  const parts = {
-    NAME: manifest.name,
-    SENTENCE: findSummary(readme)
-      .split(/(?<=\.) /)
-      .slice(0, 3)
-      .join(' '),
-    QUICK_START: readme.match(/^```(?:ts|js)\n[^]*?^```$/m)[0],
-    INSTALL: readme.match(/^npm install express express-did-auth.*$/m)[0]
-  }
-  return read('.site/landing.md').replaceAll(/%(\w+)%/g, (_mark, name) => parts[name])
 }
