@@ -135,7 +135,8 @@ function watchRequests(routes: ReadonlySet<string>, onEnd: (request: EndedReques
       const status = res.headersSent ? res.statusCode : 0
       const code = status < 400 ? undefined : findErrorCode(res)
       const seconds = (performance.now() - startedAt) / 1000
-      onEnd({ method: req.method, route, status, code, use, requestId: findRequestId(req), seconds })
+      const requestId = String(res.getHeader('X-Request-Id'))
+      onEnd({ method: req.method, route, status, code, use, requestId, seconds })
     })
     next()
   }

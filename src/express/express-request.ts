@@ -22,6 +22,8 @@ export function findRequestId(req: Request): string | undefined {
 /** Express request with the interface that the endpoints read. */
 export class ExpressRequest implements HttpRequest {
   readonly #req: Request
+  /** Id that the server gave to the request. */
+  readonly id: string | undefined
   /** HTTP method in upper case. */
   readonly method: string
   /** Path and query as the client sent them. */
@@ -42,17 +44,13 @@ export class ExpressRequest implements HttpRequest {
 
   constructor(req: Request) {
     this.#req = req
+    this.id = requestIds.get(req)
     this.method = req.method
     this.originalUrl = req.originalUrl
     this.mountPath = req.baseUrl
     this.headers = req.headers
     this.clientAddress = req.ip ?? ''
     this.isBehindUnknownProxy = req.headers['x-forwarded-for'] !== undefined && !trustsProxy(req)
-  }
-
-  /** Id that the server gave to the request. */
-  get id(): string | undefined {
-    return findRequestId(this.#req)
   }
 
   /** Cookies of the header `Cookie`, parsed at each access. */
