@@ -1,17 +1,13 @@
-import { Buffer } from 'node:buffer'
 import type { NewSession } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { bindToDevice, type PresentedProof } from './device-binding.js'
 import { computeListUntil } from './end-session.js'
 import { charge, type Caller } from './limits.js'
-import type { LoginParts, Parts } from './parts.js'
+import type { LoginParts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
-import { createRefreshToken, issueAccessToken, type Tokens } from './tokens.js'
+import { issueFirstTokens, type Tokens } from './tokens.js'
 import type { ProvedUser } from './user.js'
-
-const USER_TAG_BYTES = 6
-const SESSION_RANDOM_BYTES = 12
 
 /** A login whose proof is valid, and not consumed yet. */
 export interface VerifiedLogin {
@@ -61,10 +57,8 @@ async function openSession(
   const nowSeconds = clock.nowSeconds()
   const tokenClaims =
     settings.didControl === 'document' ? { ...session.tokenClaims, ctl: user.address } : session.tokenClaims
-  const sessionId = createSessionId(parts, user)
-  const refreshToken = createRefreshToken(parts, { sessionId, createdAtSeconds: nowSeconds }, nowSeconds)
+  const { sessionId, refreshToken, accessToken } = await issueFirstTokens(parts, user, tokenClaims, nowSeconds)
   const { expiresAtSeconds } = refreshToken
-  const accessToken = await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds)
   const evicted = await store.createSession({
     service: settings.serviceUrl,
     sessionId,
@@ -82,13 +76,4 @@ async function openSession(
   }
   report({ type: event, did: user.did, sessionId, ...(settings.loginProofs && { proof }) })
   return { accessToken, refreshToken: refreshToken.token, refreshTokenSeconds: expiresAtSeconds - nowSeconds }
-}
-
-/**
- * Creates a session id, base64url: 6 bytes of the SHA-256 of the canonical DID, by which stores can find the user's
- * shard, and 12 random bytes.
- */
-function createSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, user: ProvedUser): string {
-  const userTag = curve.sha256(user.canonicalDid).subarray(0, USER_TAG_BYTES)
-  return Buffer.from(userTag).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
 }

@@ -7,11 +7,13 @@ import type { JsonObject } from '../protocol/json.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
 import { assertBoundDevice, type PresentedProof } from './device-binding.js'
 import { computeListUntil, endSession } from './end-session.js'
-import type { Parts } from './parts.js'
+import type { LoginParts, Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
 import { identifySessionUser, type ProvedUser } from './user.js'
 
 const REFRESH_TOKEN = /^([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
+const USER_TAG_BYTES = 6
+const SESSION_RANDOM_BYTES = 12
 const SECRET_BYTES = 32
 const TOKEN_ID_BYTES = 16
 
@@ -83,6 +85,31 @@ export async function refreshTokens(
 }
 
 /**
+ * Issues the tokens of a login, and the id of its session. The session is not stored yet.
+ * @throws DidAuthError ERR_SIGNER
+ */
+export async function issueFirstTokens(
+  parts: LoginParts,
+  user: ProvedUser,
+  tokenClaims: JsonObject | undefined,
+  nowSeconds: number
+): Promise<{ sessionId: string; refreshToken: StorableToken; accessToken: string }> {
+  const sessionId = createSessionId(parts, user)
+  const refreshToken = createRefreshToken(parts, { sessionId, createdAtSeconds: nowSeconds }, nowSeconds)
+  const accessToken = await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds)
+  return { sessionId, refreshToken, accessToken }
+}
+
+/**
+ * Creates a session id, base64url: 6 bytes of the SHA-256 of the canonical DID, by which stores can find the user's
+ * shard, and 12 random bytes.
+ */
+function createSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, user: ProvedUser): string {
+  const userTag = curve.sha256(user.canonicalDid).subarray(0, USER_TAG_BYTES)
+  return Buffer.from(userTag).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
+}
+
+/**
  * Finds the session of a refresh token, in any state.
  * @throws DidAuthError ERR_REFRESH_TOKEN if the session or its token is unknown, ERR_STORE
  */
@@ -100,7 +127,7 @@ export async function findPresentedSession(
 }
 
 /** Signs an access token for a session. @throws DidAuthError ERR_SIGNER */
-export async function issueAccessToken(
+async function issueAccessToken(
   parts: Pick<Parts, 'settings' | 'random' | 'serviceKey' | 'deadline' | 'verifiedTokens'>,
   user: ProvedUser,
   session: { sessionId: string; tokenClaims: JsonObject | undefined },
@@ -120,16 +147,20 @@ export function hashRefreshToken(curve: Pick<Curve, 'sha256'>, refreshToken: str
   return Buffer.from(curve.sha256(refreshToken)).toString('base64url')
 }
 
-/**
- * Creates a refresh token of a session, `<sessionId>.<secret>`.
- * @returns the token, the hash under which it is stored, and its expiry in seconds since the Unix epoch
- */
+/** A refresh token, the hash under which it is stored, and its expiry in seconds since the Unix epoch. */
+interface StorableToken {
+  token: string
+  hash: string
+  expiresAtSeconds: number
+}
+
+/** Creates a refresh token of a session, `<sessionId>.<secret>`. */
 export function createRefreshToken(
   { curve, random, settings }: Pick<Parts, 'curve' | 'random' | 'settings'>,
   { sessionId, createdAtSeconds }: Pick<Session, 'sessionId' | 'createdAtSeconds'>,
   nowSeconds: number,
   secret = random.id(SECRET_BYTES)
-): { token: string; hash: string; expiresAtSeconds: number } {
+): StorableToken {
   const { sessionSeconds, absoluteSessionSeconds } = settings
   const token = `${sessionId}.${secret}`
   const expiresAtSeconds = Math.min(nowSeconds + sessionSeconds, createdAtSeconds + absoluteSessionSeconds)
