@@ -27,7 +27,7 @@ export function createDidGuard(http: HttpParts, options: GuardOptions): RequestH
     async (req) => {
       await admit(http, req, options)
     },
-    async ({ auth }) => auth && assertAllowed(allow, auth)
+    allow && (async ({ auth }) => auth && assertAllowed(allow, auth))
   )
   return (req, res, next: NextFunction | undefined) => {
     if (next === undefined) {

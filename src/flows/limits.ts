@@ -68,8 +68,8 @@ export interface Caller extends Client {
   readonly isShared: boolean
   /** Whether the address is unknown. Then only budgets of a DID count, and all such callers have one. */
   readonly isUnknown?: boolean
-  /** Returns the description that a new session stores. It never throws. */
-  readonly describe?: () => string | undefined
+  /** Returns the description that a new session stores. It never throws. Undefined: sessions have none. */
+  readonly describe?: (() => string | undefined) | undefined
 }
 
 /** Parts from which budgets are computed. */

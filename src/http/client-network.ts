@@ -55,7 +55,7 @@ export function createCallerFinder(
       warnOnce(request, { event: 'client-address-unknown' }, message)
     }
     const networks = listCountedNetworks(client.network, isForeignPage(request, trustedOrigins) ? ' foreign' : '')
-    const describe = (): string | undefined => describeSession && describeClient(describeSession, request, logger)
+    const describe = describeSession && (() => describeClient(describeSession, request, logger))
     return { ...client, networks, isShared, isUnknown, describe }
   }
 }
