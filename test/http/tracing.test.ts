@@ -20,7 +20,9 @@ function subscribe(...operations: string[]): Traced[] {
     const on = (at: string) => (message: object) => traced.push({ channel: operation, at, message: { ...message } })
     const listeners = { start: on('start'), asyncEnd: on('asyncEnd'), error: on('error') }
     channel.subscribe(listeners as unknown as TracingChannelSubscribers<object>)
-    afterTest(() => void channel.unsubscribe(listeners as unknown as TracingChannelSubscribers<object>))
+    afterTest(() => {
+      channel.unsubscribe(listeners as unknown as TracingChannelSubscribers<object>)
+    })
   }
   return traced
 }
