@@ -1,5 +1,5 @@
 /** `npm run site` builds the documentation site in .cache/site/html. `npm run site -- serve` also serves it. */
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { install } from '../.config/install.js'
 import { pagesDir, rootDir } from './links.js'
@@ -10,7 +10,6 @@ const siteDir = join(rootDir, '.site')
 /** Writes all pages, and the groups of the sidebar for the configuration of VitePress. @returns the groups */
 async function prepare() {
   rmSync(pagesDir, { recursive: true, force: true })
-  mkdirSync(pagesDir, { recursive: true })
   const groups = preparePages()
   const { writeApi } = await import('./api.js')
   const reference = groups.find(({ text }) => text === 'Reference')
