@@ -5,7 +5,7 @@ import { pagesDir, read, rewriteLinks, rootDir } from './links.js'
 
 /** Groups of the sidebar: title, and patterns of files in the order of the pages. A file belongs to the first match. */
 const GROUPS = [
-  ['Start', [/^README/, /guides\/(?:TUTORIAL|GLOSSARY|FAQ)/, /^examples\/README/]],
+  ['Start', [/^README/, /TUTORIAL\.md/, /TUTORIAL/, /guides\/(?:GLOSSARY|FAQ)/, /^examples\/README/]],
   [
     'Guides',
     [
