@@ -10,7 +10,7 @@ function listEntries(folder) {
   return entries.map(([path, { types }]) => {
     // The client's types in dist/client/ are built from src/client/, and the library's in dist/ from src/.
     const source = join(rootDir, types.replace('./dist/', 'src/').replace(/\.d\.ts$/, '.ts'))
-    return { text: name + path.slice(1), source, address: `api/${name}${path.slice(1)}.md` }
+    return { text: name + path.slice(1), source, link: `/api/${name}${path.slice(1)}.md` }
   })
 }
 
@@ -31,5 +31,5 @@ export async function writeApi() {
   for (const point of points)
     point.displayName = entries.find(({ source }) => source === point.sourceFile.fileName).text
   await app.generateOutputs(app.converter.convert(points))
-  return entries.map(({ text, address }) => ({ text, address }))
+  return entries.map(({ text, link }) => ({ text, link }))
 }

@@ -9,13 +9,10 @@ export const pagesDir = join(rootDir, '.cache/site/pages')
 export const read = (file) => readFileSync(join(rootDir, file), 'utf8')
 export const manifest = JSON.parse(read('package.json'))
 
-const LINK = /(!?)\[((?:[^[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)/g
-const CODE_BLOCK = /(^ *```[^]*?^ *```$)/m
-const IMAGES = ['.svg', '.webp', '.png']
+/** Matches code blocks, which stay unchanged, and links. */
+const CODE_OR_LINK = /^ *```[^]*?^ *```$|(!?)\[((?:[^[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)/gm
 /** Folders whose files become pages if a document links to them. */
 const SHOWN = /^(?:examples|servers\/docker|servers\/monitoring)\//
-const LANGUAGES = { '.mjs': 'js', '.cjs': 'js', '.cfg': 'ini', '': 'docker' }
-
 /** Heading of a table whose first cell is empty. Screen readers need a name of the column. */
 const UNNAMED_COLUMN = /^\| +\|(?=.*\n\| *-)/gm
 
@@ -25,8 +22,8 @@ const UNNAMED_COLUMN = /^\| +\|(?=.*\n\| *-)/gm
  * an anchor, and `write` writes the page of a linked file.
  */
 export function rewriteLinks(file, address, text, findAddress, write) {
-  const rewrite = (link, mark, label, target) => {
-    if (/^(?:\w+:|#)/.test(target)) return link
+  const rewrite = (match, mark, label, target) => {
+    if (target === undefined || /^(?:\w+:|#)/.test(target)) return match
     const [path, anchor] = target.split('#')
     const linked = posix.join(posix.dirname(file), path)
     const page = findAddress(linked, anchor) ?? addFile(linked, write)
@@ -34,29 +31,22 @@ export function rewriteLinks(file, address, text, findAddress, write) {
     const repository = manifest.repository?.url.replace(/^git\+|\.git$/g, '')
     return repository === undefined ? label : `[${label}](${repository}/blob/HEAD/${linked})`
   }
-  const name = '| <span class="visually-hidden">Property</span> |'
-  const change = (prose) => prose.replaceAll(LINK, rewrite).replaceAll(UNNAMED_COLUMN, name)
-  return text
-    .split(CODE_BLOCK)
-    .map((part, index) => (index % 2 === 0 ? change(part) : part))
-    .join('')
+  const named = text.replaceAll(UNNAMED_COLUMN, '| <span class="visually-hidden">Property</span> |')
+  return named.replaceAll(CODE_OR_LINK, rewrite)
 }
 
-/** Adds an image or the code of a linked file to the site. @returns its address; undefined if the site omits the file */
+/** Adds a linked image or file. @returns its address; undefined if the site omits it */
 function addFile(file, write) {
   const path = join(rootDir, file)
   if (!existsSync(path) || statSync(path).isDirectory()) return undefined
-  if (IMAGES.includes(extname(file))) {
+  if (['.svg', '.webp', '.png'].includes(extname(file))) {
     cpSync(path, join(pagesDir, file))
-    return `./${file}`
+    return file
   }
   if (!SHOWN.test(file)) return undefined
   // A server would read a dot as the ending of a file.
   const address = `code/${file.replaceAll('.', '-')}.md`.toLowerCase()
-  const block = `\`\`\`\`${LANGUAGES[extname(file)] ?? extname(file).slice(1)}\n${read(file)}\`\`\`\`\n`
-  write(
-    address,
-    `---\nsearch: false\nprev: false\nnext: false\n---\n\n# ${posix.basename(file)}\n\n\`${file}\`\n\n${block}`
-  )
+  const block = `\`\`\`\`${extname(file).slice(1) || 'docker'}\n${read(file)}\`\`\`\``
+  write(address, `---\nsearch: false\n---\n\n# ${posix.basename(file)}\n\n\`${file}\`\n\n${block}\n`)
   return address
 }

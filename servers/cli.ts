@@ -20,6 +20,10 @@ const USAGE = `  auth    starts the authentication server (port 3000)
           updates the tables of DATABASE_URL, checks them, or prints the SQL
   copy [--from <DATA_DIR>]
           copies the contents of a DATA_DIR to DATABASE_URL (and to the bucket, if one is configured)
+  backup <folder>
+          writes sessions, contents and keys to a new folder, also while servers run
+  restore <folder>
+          verifies a backup, and writes it to an empty DATA_DIR or DATABASE_URL
   keys new [--network <name>] [--out <file>] [--json]
           creates a new PRIVATE_KEY, CHALLENGE_SECRET and RESOURCE_KEY for .env
   doctor [<url>] [--origin <origin>]… [--server <name>] [--json]
@@ -63,6 +67,8 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   'vault reconcile': async () => (await import('./tools/reconcile.js')).runReconcile,
   migrate: async () => (await import('./tools/migrate.js')).runMigrate,
   copy: async () => (await import('./tools/copy.js')).runCopy,
+  backup: async () => (await import('./tools/backup.js')).runBackup,
+  restore: async () => (await import('./tools/restore.js')).runRestore,
   keys: async () => (await import('./tools/keys.js')).runKeys,
   doctor: async () => (await import('./tools/doctor/command.js')).runDoctor,
   conformance: async () => (await import('./tools/conformance/command.js')).runConformance

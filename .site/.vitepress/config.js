@@ -2,21 +2,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { manifest, pagesDir, rootDir } from '../links.js'
 
-const groups = JSON.parse(readFileSync(join(pagesDir, 'groups.json'), 'utf8'))
-
-/** Returns the entry of a page in the sidebar. The pages below it are collapsed. */
-const toItem = ({ text, address, items }) => ({
-  text,
-  link: `/${address.replace(/(?:index)?\.md$/, '')}`,
-  ...(items && { collapsed: true, items: items.map(toItem) })
-})
-
 /** Returns the anchor that GitHub gives to a heading, so that links work in both places. */
-const slugify = (heading) =>
-  heading
-    .toLowerCase()
-    .replaceAll(/[^\w -]/g, '')
-    .replaceAll(' ', '-')
+const slugify = (heading) => heading.toLowerCase().replaceAll(/[^\w-]/g, (character) => (character === ' ' ? '-' : ''))
+
+/** Lets long names of code break between their words, so that tables of options fit. */
+function breakNames(md) {
+  const { code_inline: render } = md.renderer.rules
+  md.renderer.rules.code_inline = (...parts) => render(...parts).replaceAll(/(?<=[a-z])(?=[A-Z])|(?<=[A-Z]_)/g, '<wbr>')
+}
 
 /** Options of the search. The browser receives the source text of these functions, so they use no other names. */
 const miniSearch = {
@@ -26,9 +19,7 @@ const miniSearch = {
     /** Returns a word in the singular, or nothing for a word that every page contains. */
     processTerm: (term) => {
       const word = term.toLowerCase()
-      const isCommon = /^(?:an?|and|are|by|do|does|for|from|how|i|if|in|is|it|my|of|on|or|the|to|what|why|with)$/.test(
-        word
-      )
+      const isCommon = /^(?:an?|and|are|do|does|for|from|how|i|if|in|is|it|my|of|on|or|the|to|what|why)$/.test(word)
       return isCommon ? null : word.replace(/(?<=[a-z]{2}[^su])s$/, '')
     }
   },
@@ -41,36 +32,42 @@ const miniSearch = {
     boostDocument: (id, _term, { titles }) => {
       if (/\/(?:api|test|architecture|changelog|contributing)\b|\/errors\b(?!\/\w)|^\/#/.test(id)) return 0.3
       if (/\/glossary\b/.test(id)) return 2
-      return (titles.length === 0 ? 1.5 : 1) * (/\/(?:servers|security)\b/.test(id) ? 0.5 : 1)
+      return (titles.length === 0 ? 1.5 : 1) * (/\/(?:servers|security)\b/.test(id) ? 0.4 : 1)
     }
   }
 }
 
 // VitePress requires a default export.
-export { site as default }
-const site = {
+export default {
   title: manifest.name,
   description: manifest.description,
   lang: 'en',
   head: [['link', { rel: 'icon', href: 'data:,' }]],
+  // Path of the site at its host, such as `/express-did-auth/`.
   base: process.env.SITE_BASE ?? '/',
+  transformHead: ({ page, siteData: { base } }) => [
+    ['link', { rel: 'alternate', type: 'text/markdown', href: base + page }]
+  ],
   srcDir: pagesDir,
   outDir: join(rootDir, '.cache/site/html'),
   cacheDir: join(rootDir, '.cache/site/vite'),
   markdown: {
     anchor: { slugify },
+    config: breakNames,
     linkify: false,
-    languageAlias: { caddy: 'nginx', haproxy: 'ini', cjs: 'js' },
+    languageAlias: { caddy: 'nginx', haproxy: 'ini', cjs: 'js', cfg: 'ini' },
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' }
   },
   themeConfig: {
     nav: [
       { text: 'Start', link: '/introduction' },
+      { text: 'Guides', link: '/guides/' },
       { text: 'Reference', link: '/reference/' },
       { text: 'Errors', link: '/errors/' }
     ],
-    sidebar: groups.map(({ text, items }) => ({ text, items: items.map(toItem) })),
+    sidebar: JSON.parse(readFileSync(join(pagesDir, 'groups.json'), 'utf8')),
     outline: [2, 3],
+    docFooter: { prev: false, next: false },
     search: { provider: 'local', options: { miniSearch } }
   }
 }

@@ -195,12 +195,7 @@ export const declarations = {
     isSetting: true
   },
   previousServiceDids: {
-    ...rules.acceptList(
-      rules.isNamedKey,
-      'give an array of at most 10 DIDs of did:ethr, each of an earlier key',
-      0,
-      10
-    ),
+    ...rules.acceptList(rules.isNamedKey, 'give an array of at most 10 DIDs of did:ethr, of earlier keys', 0, 10),
     default: [],
     isSetting: true
   },

@@ -92,7 +92,7 @@ describe('the documentation site', () => {
     const pages = listPages().map((page) => page.replace(/html$/, 'md'))
     expect(pages.filter((page) => !files.includes(page))).toEqual([])
     const listed = [...read('llms.txt').matchAll(/^- \[.*?\]\((.*?)\)/gm)].map(([, address]) => address)
-    expect(listed.sort()).toEqual(pages.filter((page) => page !== 'index.md').sort())
+    expect(listed.sort()).toEqual(pages.sort())
     const addresses = pages.flatMap((page) => {
       const { prose } = readMarkdown(join(site, page))
       return [...prose.matchAll(/\]\((?!\w+:|#)([^)#\s]+)/g)].map(([, target]) =>

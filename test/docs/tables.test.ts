@@ -72,7 +72,9 @@ describe('the operations page', () => {
   it('names logged events, and each event that reports a failure', () => {
     const [, listed = ''] = /Events to watch for:([^]*?)\./.exec(chapter)!
     const events = [...listed.matchAll(/`([\w-]+)`/g)].map(([, name]) => name!)
-    const logged = [...sources.matchAll(/(?:\bevent: |\bwarnOnce\(\w+, |\bfailed\(\s*)'([\w-]+)'/g)].map(([, name]) => name!)
+    const logged = [...sources.matchAll(/(?:\bevent: |\bwarnOnce\(\w+, |\bfailed\(\s*)'([\w-]+)'/g)].map(
+      ([, name]) => name!
+    )
     expect(events.filter((name) => !logged.includes(name))).toEqual([])
     const failures = [...new Set(logged)].filter((name) => name.endsWith('-failed'))
     expect(failures.length).toBeGreaterThan(5)

@@ -1,0 +1,121 @@
+import { createHash } from 'node:crypto'
+import { createReadStream, readFileSync, writeFileSync } from 'node:fs'
+import { mkdir, readdir, stat } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { chooseSqliteEngine, openSqliteConnection, type SqliteConnection } from 'express-did-auth/server-kit'
+import { z } from 'zod'
+import { describeReason, getErrorCode, StartError } from '../config/startup-error.js'
+
+const MANIFEST = 'manifest.json'
+/** Files of keys that the first start creates in `DATA_DIR`. */
+export const KEY_FILES: readonly string[] = ['private-key', 'challenge-secret', 'resource-key']
+
+const contentSchema = z.object({
+  format: z.literal(1),
+  engine: z.enum(['sqlite', 'postgresql']),
+  /** Version of the package that wrote the backup. */
+  version: z.string(),
+  createdAt: z.string(),
+  /** Number of rows by table, and its columns with PostgreSQL. The names of SQLite's tables begin with their file. */
+  tables: z.record(z.string(), z.object({ rows: z.number(), columns: z.array(z.string()).optional() })),
+  /** Cids of content that is missing or damaged in the source. */
+  missing: z.array(z.string()),
+  files: z.array(z.object({ path: z.string(), bytes: z.number(), sha256: z.string() }))
+})
+const manifestSchema = contentSchema.extend({ checksum: z.string() })
+
+/** Description of a backup, which is written last. Its checksum covers all other members. */
+export type Manifest = z.infer<typeof contentSchema>
+
+/** Numbers of rows by table, as in a manifest. */
+export type TableCounts = Manifest['tables']
+
+const computeChecksum = (content: Manifest): string =>
+  createHash('sha256').update(JSON.stringify(content)).digest('hex')
+
+/** Reads the version of this package. */
+export function readVersion(): string {
+  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(manifest) as { version: string }).version
+}
+
+/** Creates a private folder unless an empty one exists. @throws StartError if it contains anything */
+export async function createEmptyFolder(folder: string, remedy: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+    throw new StartError(`Cannot create ${folder}: ${describeReason(error)}`)
+  })
+  if ((await readdir(folder)).length > 0) throw new StartError(`${folder} is not empty. ${remedy}`)
+}
+
+/** Describes all files of a folder, and writes the manifest of the backup. */
+export async function writeManifest(folder: string, content: Omit<Manifest, 'files'>): Promise<Manifest> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  const paths = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name))
+  const files: Manifest['files'] = []
+  for (const path of paths.toSorted()) files.push({ path: relative(folder, path), ...(await describeFile(path)) })
+  const manifest = { ...content, files }
+  const text = JSON.stringify({ ...manifest, checksum: computeChecksum(manifest) }, undefined, 1)
+  writeFileSync(join(folder, MANIFEST), `${text}\n`, { mode: 0o600, flush: true })
+  return manifest
+}
+
+/** Reads the manifest of a backup, and verifies all files that it names. @throws StartError for a damaged backup */
+export async function verifyBackup(folder: string): Promise<Manifest> {
+  const fail = (what: string): never => {
+    throw new StartError(`The backup ${folder} is damaged or incomplete: ${what}`)
+  }
+  let parsed: z.infer<typeof manifestSchema>
+  try {
+    parsed = manifestSchema.parse(JSON.parse(readFileSync(join(folder, MANIFEST), 'utf8')))
+  } catch (error) {
+    return fail(getErrorCode(error) === 'ENOENT' ? `it has no ${MANIFEST}` : `${MANIFEST} cannot be read`)
+  }
+  const { checksum, ...manifest } = parsed
+  if (computeChecksum(manifest) !== checksum) fail(`${MANIFEST} was changed`)
+  for (const file of manifest.files)
+    await verifyFile(folder, file).catch((error: unknown) => fail(describeReason(error)))
+  return manifest
+}
+
+/** Verifies a file in a folder. @throws Error that names the file, if it is missing or changed */
+export async function verifyFile(folder: string, { path, bytes, sha256 }: Manifest['files'][0]): Promise<void> {
+  const found = await describeFile(join(folder, path)).catch((error: unknown) => {
+    throw new Error(`${path}: ${describeReason(error)}`)
+  })
+  if (found.bytes !== bytes || found.sha256 !== sha256) throw new Error(`${path} was changed`)
+}
+
+async function describeFile(path: string): Promise<{ bytes: number; sha256: string }> {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(path), hash)
+  return { bytes: (await stat(path)).size, sha256: hash.digest('hex') }
+}
+
+/** Runs work on an SQLite file. */
+export async function useSqliteFile<T>(
+  file: string,
+  work: (connection: SqliteConnection) => T | Promise<T>
+): Promise<T> {
+  const connection = openSqliteConnection(file, chooseSqliteEngine(), { synchronous: 'FULL' })
+  try {
+    return await work(connection)
+  } finally {
+    connection.close()
+  }
+}
+
+/** Checks an SQLite file as a whole. @returns the number of rows by table, @throws StartError if the file is damaged */
+export async function checkSqliteFile(file: string, name: string): Promise<TableCounts> {
+  return useSqliteFile(file, (connection) => {
+    const [state] = Object.values(connection.prepare('PRAGMA integrity_check(1)').get() ?? {})
+    if (state !== 'ok') throw new StartError(`${file} is damaged: ${String(state)}`)
+    const tables = connection.prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").all()
+    const counts = tables.map((row) => {
+      const table = String(row.name)
+      const { number } = connection.prepare(`SELECT count(*) AS number FROM "${table}"`).get() ?? {}
+      return [`${name}:${table}`, { rows: Number(number) }] as const
+    })
+    return Object.fromEntries(counts)
+  })
+}

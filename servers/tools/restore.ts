@@ -1,0 +1,93 @@
+import { constants } from 'node:fs'
+import { chmod, copyFile, mkdir, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { readEnv, type ServerEnv } from '../config/read-env.js'
+import { describeReason, getErrorCode, StartError } from '../config/startup-error.js'
+import { connectDatabase } from '../content/connections.js'
+import {
+  checkSqliteFile,
+  createEmptyFolder,
+  KEY_FILES,
+  verifyBackup,
+  verifyFile,
+  type Manifest
+} from './backup-folder.js'
+import { readArguments, type CommandLine } from './command-line.js'
+import { migrateTables, waitFor } from './migrate.js'
+import { DUMP_SECONDS, hasRows, loadTables } from './postgres-dump.js'
+
+/**
+ * Runs `restore`: verifies a backup, and writes it to an empty `DATA_DIR`, or to the empty database of `DATABASE_URL`.
+ *
+ * @returns the exit code; 1 if the backup lacks content, which the output names
+ * @throws UsageError; StartError if the backup is damaged, or the target is not empty. The target is then unchanged
+ */
+export async function runRestore({ args, env: variables, out }: CommandLine): Promise<number> {
+  const { positionals } = readArguments(args, {}, [1, 1])
+  const [folder = ''] = positionals
+  const env = readEnv(variables, 'auth', false, 'operate')
+  const manifest = await verifyBackup(folder)
+  const isSqlite = env.DATABASE_URL === undefined
+  if (isSqlite !== (manifest.engine === 'sqlite')) {
+    const remedy = isSqlite ? 'Set DATABASE_URL.' : 'Unset DATABASE_URL, restore it, then run `copy`.'
+    throw new StartError(`This is a backup of ${isSqlite ? 'PostgreSQL' : 'SQLite'}. ${remedy}`)
+  }
+  if (isSqlite) await restoreFiles(env, folder, manifest)
+  else await restoreDatabase(env, folder, manifest, out)
+  const rows = Object.values(manifest.tables).reduce((sum, table) => sum + table.rows, 0)
+  out(
+    `Restored ${rows} rows of ${manifest.createdAt} to ${isSqlite ? env.DATA_DIR : 'the database'}, and verified them.`
+  )
+  out('Start the servers, then run `vault reconcile`.')
+  for (const cid of manifest.missing) out(`NOT in the backup: ${cid}`)
+  return manifest.missing.length === 0 ? 0 : 1
+}
+
+async function restoreFiles({ DATA_DIR }: ServerEnv, folder: string, manifest: Manifest): Promise<void> {
+  await createEmptyFolder(DATA_DIR, 'Move it away, or set DATA_DIR to a new folder.')
+  try {
+    for (const file of manifest.files) await copyVerified(folder, DATA_DIR, file)
+    for (const { path } of manifest.files.filter((file) => file.path.endsWith('.db'))) {
+      const counts = Object.entries(await checkSqliteFile(join(DATA_DIR, path), path))
+      const wrong = counts.find(([table, { rows }]) => manifest.tables[table]?.rows !== rows)
+      if (wrong !== undefined) throw new Error(`${wrong[0]} has ${wrong[1].rows} rows`)
+    }
+  } catch (error) {
+    for (const { path } of manifest.files) await rm(join(DATA_DIR, path), { force: true })
+    throw new StartError(`The restore failed: ${describeReason(error)}`)
+  }
+}
+
+async function restoreDatabase(
+  env: ServerEnv,
+  folder: string,
+  manifest: Manifest,
+  out: CommandLine['out']
+): Promise<void> {
+  const database = await connectDatabase(env, env.DATABASE_URL ?? '', DUMP_SECONDS)
+  try {
+    await waitFor(database, out)
+    if (await hasRows(database)) throw new StartError('The database (DATABASE_URL) is not empty. Create a new one.')
+    await migrateTables(database, out)
+    await loadTables(database, folder, manifest)
+  } catch (error) {
+    throw error instanceof StartError ? error : new StartError(`The restore failed: ${describeReason(error)}`)
+  } finally {
+    await database.close()
+  }
+  for (const file of manifest.files.filter(({ path }) => KEY_FILES.includes(path))) {
+    await copyVerified(folder, env.DATA_DIR, file).catch((error: unknown) => {
+      if (getErrorCode(error) !== 'EEXIST') throw new StartError(`The restore failed: ${describeReason(error)}`)
+      out(`${file.path} exists in ${env.DATA_DIR} (DATA_DIR), and was kept.`)
+    })
+  }
+}
+
+/** Copies a file privately, and verifies the copy. @throws Error with the code EEXIST, which keeps an existing file */
+async function copyVerified(from: string, to: string, file: Manifest['files'][0]): Promise<void> {
+  const target = join(to, file.path)
+  await mkdir(dirname(target), { recursive: true, mode: 0o700 })
+  await copyFile(join(from, file.path), target, constants.COPYFILE_EXCL)
+  await chmod(target, 0o600)
+  await verifyFile(to, file)
+}

@@ -1,0 +1,149 @@
+import { describe, expect, it } from '@jest/globals'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
+import { runBackup } from '../../../servers/tools/backup.js'
+import { runRestore } from '../../../servers/tools/restore.js'
+import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
+import { filesIn } from '../../support/fixtures/store-folder.js'
+import { runCommand } from '../../support/servers/command-line.js'
+import { createFile } from '../../support/servers/content-stores.js'
+import { fillVault, findVaultFaults, openDatabase } from '../../support/servers/vault-app.js'
+
+const folder = folderOfEachTest()
+const { did } = createNumberedWallet(1)
+const LARGE = 'large '.repeat(20_000)
+const entries = [
+  ['notes', 'small'],
+  ['notes', LARGE],
+  ['other', 'small']
+] as const
+const at = (name: string): string => join(folder.path, name)
+
+/** Creates a `DATA_DIR` with sessions, keys and a vault. */
+async function createData(): Promise<void> {
+  await sqliteStore((mkdirSync(at('data/auth'), { recursive: true }), at('data/auth/auth.db'))).close()
+  writeFileSync(at('data/private-key'), 'secret\n')
+  const { store } = await openContentStore({ folder: at('data/vault'), database: 'vault.db' })
+  await fillVault({ store }, did, entries)
+  await store.close()
+}
+
+const backUp = (target = at('backup')) => runCommand(runBackup, [target], { DATA_DIR: at('data') })
+const restore = (DATA_DIR = at('restored')) => runCommand(runRestore, [at('backup')], { DATA_DIR })
+
+/** Returns the ETag of a list, which depends on all of its entries. */
+async function readEtag(data: string): Promise<string> {
+  const { store } = await openContentStore({ folder: join(data, 'vault'), database: 'vault.db' })
+  const { etag } = await store.listEntries({ did, key: 'notes' })
+  await store.close()
+  return etag
+}
+
+describe('backup and restore', () => {
+  it('copies sessions, keys, database and objects into private files', async () => {
+    await createData()
+    expect((await backUp()).code).toBe(0)
+    const paths = filesIn(at('backup')).map((path) => path.slice(at('backup').length + 1))
+    const objects = paths.filter((path) => path.includes('/objects/'))
+    expect(objects).toHaveLength(1)
+    expect(paths.toSorted()).toEqual(
+      ['auth/auth.db', 'manifest.json', 'private-key', 'vault/vault.db', ...objects].toSorted()
+    )
+    expect(filesIn(at('backup')).map((path) => statSync(path).mode & 0o777)).toEqual(paths.map(() => 0o600))
+    expect(statSync(at('backup/vault')).mode & 0o777).toBe(0o700)
+    const { code, lines } = await restore()
+    expect([code, lines.at(-1)]).toEqual([0, 'Start the servers, then run `vault reconcile`.'])
+    expect(readFileSync(at('restored/private-key'), 'utf8')).toBe('secret\n')
+    expect(existsSync(at('restored/auth/auth.db'))).toBe(true)
+    expect(await findVaultFaults({ DATA_DIR: at('restored') })).toEqual([])
+    expect(await readEtag(at('restored'))).toBe(await readEtag(at('data')))
+  })
+
+  it('succeeds if all objects are deleted right after the snapshot', async () => {
+    const { store } = await openContentStore({ folder: at('data/relay'), database: 'relay.db' })
+    for (let number = 0; number < 20; number += 1) await store.writeFile(createFile(`${number} ${LARGE}`))
+    await store.close()
+    const writing = backUp()
+    while (!existsSync(at('backup/relay/relay.db'))) await nextTurn()
+    const connection = openDatabase(at('data/relay/relay.db'))
+    connection.exec('DELETE FROM files; DELETE FROM contents')
+    connection.close()
+    rmSync(at('data/relay/objects'), { recursive: true })
+    expect((await writing).code).toBe(0)
+    expect((await restore()).code).toBe(0)
+  })
+
+  it('reports content that the source has lost, and keeps all other content', async () => {
+    await createData()
+    rmSync(at('data/vault/objects'), { recursive: true })
+    const { code, lines } = await backUp()
+    expect(code).toBe(1)
+    expect(lines.at(-1)).toMatch(/^NOT in the backup: baf\w+ is missing or damaged\. Run `vault reconcile`\.$/)
+    const { code: restored, lines: report } = await restore()
+    expect([restored, report.at(-1)]).toEqual([1, expect.stringMatching(/^NOT in the backup: baf\w+$/)])
+    expect(await readEtag(at('restored'))).toBe(await readEtag(at('data')))
+  })
+
+  it('does not copy an object whose bytes were changed', async () => {
+    await createData()
+    const [object = ''] = filesIn(at('data/vault/objects'))
+    writeFileSync(object, LARGE.replace('large', 'other'))
+    const { code, lines } = await backUp()
+    expect([code, lines.at(-1)]).toEqual([1, expect.stringContaining('NOT in the backup: ')])
+    expect(filesIn(at('backup')).filter((path) => path.includes('/objects/'))).toEqual([])
+  })
+
+  it('refuses a folder that is not empty, and a DATA_DIR without data', async () => {
+    await expect(backUp()).rejects.toThrow(/^There is nothing to back up in .*data \(DATA_DIR\)$/)
+    await createData()
+    writeFileSync(join((mkdirSync(at('used')), at('used')), 'file'), '')
+    await expect(backUp(at('used'))).rejects.toThrow(/used is not empty\. Name a new folder\.$/)
+    expect(readdirSync(at('used'))).toEqual(['file'])
+    rmSync(at('backup'), { recursive: true })
+    await backUp()
+    await expect(restore(at('used'))).rejects.toThrow(
+      /used is not empty\. Move it away, or set DATA_DIR to a new folder\.$/
+    )
+    expect(readdirSync(at('used'))).toEqual(['file'])
+  })
+
+  const damages: [string, (object: string) => void, RegExp][] = [
+    ['a changed object', (object) => writeFileSync(object, LARGE.replace('large', 'other')), /objects.* was changed$/],
+    ['a missing object', (object) => rmSync(object), /objects.*: it does not exist$/],
+    ['a shorter database', () => writeFileSync(at('backup/vault/vault.db'), ''), /vault\.db was changed$/],
+    ['no manifest', () => rmSync(at('backup/manifest.json')), /it has no manifest\.json$/],
+    [
+      'a manifest that is no JSON',
+      () => writeFileSync(at('backup/manifest.json'), '{'),
+      /manifest\.json cannot be read$/
+    ],
+    [
+      'a manifest without a file',
+      () => {
+        const manifest = JSON.parse(readFileSync(at('backup/manifest.json'), 'utf8')) as { files: object[] }
+        writeFileSync(at('backup/manifest.json'), JSON.stringify({ ...manifest, files: manifest.files.slice(1) }))
+      },
+      /manifest\.json was changed$/
+    ]
+  ]
+  it.each(damages)('refuses to restore %s, and writes nothing', async (_name, damage, message) => {
+    await createData()
+    await backUp()
+    damage(filesIn(at('backup/vault/objects'))[0]!)
+    await expect(restore()).rejects.toThrow(message)
+    expect(existsSync(at('restored'))).toBe(false)
+  })
+
+  it('refuses a backup of SQLite for a database', async () => {
+    await createData()
+    await backUp()
+    const env = { DATA_DIR: at('restored'), DATABASE_URL: 'postgres://127.0.0.1:1/none' }
+    await expect(runCommand(runRestore, [at('backup')], env)).rejects.toThrow(
+      'This is a backup of SQLite. Unset DATABASE_URL, restore it, then run `copy`.'
+    )
+  })
+})
