@@ -32,7 +32,7 @@ async function createPlace(engine: string): Promise<Env> {
 }
 
 describe.each(['SQLite', 'PostgreSQL'])('a backup of %s', (engine) => {
-  it('that ran during writes restores sessions, keys, files and each acknowledged entry', async () => {
+  it('runs during writes, and restores sessions, keys, files and each acknowledged entry', async () => {
     const source = await createPlace(engine)
     const { servers: first } = await servers.start(source, [], 'all')
     const session = await logIn(findUrl(first, 'auth'), wallet, 'auth.example.com')
