@@ -1,6 +1,7 @@
 /**
  * Compares the public declarations of library and client in dist/ and src/client/dist/ with the reports in .config/api/,
  * one per entry of "exports", so that a change of the public API shows in review. `--update` rewrites the reports.
+ * Fails on a public type or member without a comment.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -73,6 +74,18 @@ function onMessage(report, message) {
   }
 }
 
+/** Lists the names in a report that have no comment, such as `Session: readonly state: string`. */
+function listUndocumented(report) {
+  const lines = report.split('\n')
+  let container = ''
+  return lines.flatMap((line, index) => {
+    const [, name] = /^(?:export |declare |abstract )*(?:interface|class|type|const|function) (\w+)/.exec(line) ?? []
+    container = name ?? container
+    if (lines[index - 1]?.trim() !== '// (undocumented)') return []
+    return [name ?? `${container}: ${line.trim()}`]
+  })
+}
+
 const entries = packages.flatMap(([folder, prefix]) => {
   const { exports } = JSON.parse(readFileSync(join(rootDir, folder, 'package.json'), 'utf8'))
   return Object.entries(exports).map(([entry, target]) => ({
@@ -92,7 +105,9 @@ for (const { folder, entry, target, name } of entries) {
   }
   const result = extract(folder, name, target.types)
   const report = `.config/api/${name}.api.md`
-  if (result.errorCount > 0) {
+  const undocumented = listUndocumented(readFileSync(join(reportTempFolder, `${name}.api.md`), 'utf8'))
+  for (const member of undocumented) console.error(`${name}: write a comment for ${member}`)
+  if (result.errorCount > 0 || undocumented.length > 0) {
     failed = true
   } else if (result.apiReportChanged && !update) {
     failed = true

@@ -111,17 +111,29 @@ function replaceTable(text, heading, rows) {
   return [...lines.slice(0, from + 2), ...table, ...lines.slice(end)].join('\n')
 }
 
-for (const [file, heading, rows] of TABLES) {
+/** Compares a part of a document with its expected text, or writes it. */
+function compare(file, part, expected) {
   const text = read(file)
-  const expected = replaceTable(text, heading, rows)
-  if (text === expected) continue
+  if (text === expected) return
   if (process.argv.includes('--update')) writeFileSync(toPath(file), expected)
   else {
     const lines = text.split('\n')
     const expectedLine = expected.split('\n').find((line, at) => line !== lines[at])
-    console.error(
-      `${file}: the table "${heading}" differs from the code. Run npm run docs -- --update. First difference:\n${expectedLine}`
-    )
+    console.error(`${file}: ${part} differs. Run npm run docs -- --update. First difference:\n${expectedLine}`)
     process.exitCode = 1
   }
 }
+
+for (const [file, heading, rows] of TABLES) {
+  compare(file, `the table "${heading}"`, replaceTable(read(file), heading, rows))
+}
+
+/** Chapter of a document, from its heading to the next one. */
+const chapter = (heading) => new RegExp(`^## ${heading}\\n[^]*?(?=^## |(?![^]))`, 'm')
+const CODE_RULES = chapter('Code rules')
+const codeRules = `${CODE_RULES.exec(read('CONTRIBUTING.md'))[0].trimEnd()}\n`
+compare(
+  'AGENTS.md',
+  'the copy of the code rules',
+  read('AGENTS.md').replace(CODE_RULES, () => codeRules)
+)

@@ -115,6 +115,15 @@ export default defineConfig(
     languageOptions: { parserOptions: { project: './.config/tsconfig.page.json', tsconfigRootDir: rootDir } }
   },
 
+  {
+    // The same text is TypeScript and JavaScript, so it has no types of its own.
+    files: ['examples/starter/*.ts'],
+    rules: {
+      '@typescript-eslint/explicit-module-boundary-types': 'off',
+      '@typescript-eslint/no-floating-promises': 'off'
+    }
+  },
+
   { files: ['src/**/*.ts'], rules: { '@typescript-eslint/no-restricted-imports': restrictedImports(expressPattern) } },
   {
     files: ['src/stores/sql/*-verbs.ts', 'servers/content/sql/*-{steps,verbs}.ts'],

@@ -1,6 +1,6 @@
 /**
  * `node .config/install.js` installs the packages of this repository. `node .config/install.js slow` also installs those
- * of test/slow, mainly an IPFS node. Installed packages are not changed.
+ * of test/slow, mainly an IPFS node, and of the documentation site. Installed packages are not changed.
  */
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
@@ -88,7 +88,7 @@ export async function install(path = '.', options) {
 }
 
 if (realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  const folders = process.argv[2] === 'slow' ? ['.', 'test/slow', 'test/slow/modal'] : ['.']
+  const folders = process.argv[2] === 'slow' ? ['.', 'test/slow', 'test/slow/modal', '.site'] : ['.']
   for (const folder of folders) {
     if (!(await install(folder))) {
       process.exitCode = 1

@@ -12,6 +12,10 @@ if (major < 20 || (major === 20 && minor < 19)) {
 } else if (args.length === 1 && args[0] === '--version') {
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   process.stdout.write(`${(JSON.parse(manifest) as { version: string }).version}\n`)
+} else if (args[0] === 'init') {
+  import('./init.js')
+    .then(({ init }) => process.stdout.write(init(args.slice(1))))
+    .catch((error: unknown) => fail((error as Error).message))
 } else {
   // The servers run in this process and parse the command line themselves.
   import(`${SERVERS}/cli`).catch((error: unknown) => {

@@ -10,10 +10,12 @@ import { EventLoopScheduler, requestScheduler } from './adapters/event-loop-sche
 import { createSignatureCache } from './adapters/in-flight-requests.js'
 import { curveWithPreviousKeys } from './adapters/named-keys.js'
 import { consoleLogger, createSecurityReporter, warnOfSharedStores } from './adapters/reports.js'
-import { createResourceIssuer, createResourceKeys } from './adapters/resource-issuer.js'
+import { createResourceIssuer } from './adapters/resource-issuer.js'
+import { createResourceKeys } from './adapters/resource-keys.js'
 import { computeDid, createServiceKey, findLocalKey } from './adapters/service-key.js'
 import { systemErrorCodes, systemRandom } from './adapters/system.js'
 import { RecentEntries } from './caches.js'
+import type { CorsSettings } from './config/cors-options.js'
 import type { DidAuthConfig } from './config/options.js'
 import { listConfigWarnings, parseConfig, type Settings } from './config/settings.js'
 import { DidAuthError } from './errors.js'
@@ -59,6 +61,8 @@ export interface Sessions {
 export interface Service {
   http: HttpParts
   settings: Settings
+  /** Settings that `corsOptions` reads. */
+  corsSettings: CorsSettings
   logger: Logger
   /** Loads all parts, and asks signer and store whether they are ready. Logs and rejects with a failure. */
   probe: () => Promise<void>
@@ -100,7 +104,7 @@ export function composeService(config: DidAuthConfig): Service {
       const [parts, deadline] = [await loaded(), requestDeadline()]
       return { ...parts, deadline, store: storeFor?.(deadline) ?? store }
     },
-    callerOf: createCallerFinder(trustedOrigins, logger),
+    callerOf: createCallerFinder(trustedOrigins, logger, settings.describeSession),
     transport: createTokenTransport(settings),
     answerError: createErrorAnswerer({ serviceUrl, errorFormat, logger, report })
   }
@@ -118,6 +122,7 @@ export function composeService(config: DidAuthConfig): Service {
   return {
     http,
     settings,
+    corsSettings: { serviceUrl, trustedOrigins: [...trustedOrigins], useCookies: settings.useCookies },
     logger,
     probe,
     warnOfGuard({ deviceProof }, name) {

@@ -1,7 +1,8 @@
 import { composeService, type Sessions } from './compose-service.js'
+import type { CorsSettings } from './config/cors-options.js'
 import type { DidAuthConfig } from './config/options.js'
 import { runAsClient } from './current-client.js'
-import type { DidAuthInfo } from './did-auth-info.js'
+import { assertAllowed, assertAllowOption, type DidAuthInfo } from './did-auth-info.js'
 import { FetchRequest, parseTarget, toResponse } from './fetch/fetch-request.js'
 import { createClient } from './http/client-network.js'
 import { describeUser, hasToken, passWithDid, type GuardOptions } from './http/guard.js'
@@ -27,6 +28,7 @@ export interface AuthenticateOptions extends RequestContext, Omit<GuardOptions, 
 
 /** Options of `authenticate` that make the login optional. An invalid token is still refused. */
 export interface OptionalAuthenticateOptions extends RequestContext, GuardOptions {
+  /** Whether a request without a token is accepted, with the result undefined. */
   optional: boolean
 }
 
@@ -39,7 +41,7 @@ export interface Authentication {
 }
 
 /** The login of one service, for applications that turn a `Request` into a `Response`. */
-export interface DidAuth {
+export interface DidAuth extends CorsSettings {
   /**
    * Answers a request to one of the login's routes, its errors included. Give it requests whose body was not read.
    * @returns undefined if the request is not for the login: your application answers it
@@ -49,7 +51,8 @@ export interface DidAuth {
    * Finds the user of a request to your own route. A request is charged once, also if this is called again after it.
    * @throws DidAuthError, which `errorResponse` answers: ERR_ACCESS_TOKEN_MISSING, ERR_ACCESS_TOKEN,
    * ERR_ACCESS_TOKEN_EXPIRED, ERR_TOO_MANY_REQUESTS, ERR_CROSS_ORIGIN, ERR_DUPLICATE_COOKIE, ERR_STORE; with
-   * `checkSession` ERR_SESSION_ENDED; with `deviceProof` ERR_DEVICE_PROOF, ERR_DEVICE_NONCE
+   * `checkSession` ERR_SESSION_ENDED; with `deviceProof` ERR_DEVICE_PROOF, ERR_DEVICE_NONCE; with `allow` ERR_FORBIDDEN
+   * and any error that it throws
    */
   authenticate(request: Request, options: AuthenticateOptions): Promise<Authentication>
   /** Does the same, or returns undefined for a request without token. */
@@ -105,6 +108,7 @@ export function createDidAuth(config: DidAuthConfig): DidAuth {
     request: Request,
     { clientAddress, mountPath = '', ...options }: AuthenticateOptions | OptionalAuthenticateOptions
   ): Promise<Authentication | undefined> {
+    assertAllowOption(options)
     if (options.deviceProof === true && !hasWarned) {
       hasWarned = true
       service.warnOfGuard(options, 'authenticate with deviceProof: true')
@@ -120,10 +124,12 @@ export function createDidAuth(config: DidAuthConfig): DidAuth {
     )
     const info = auth?.claims === user.claims ? auth : describeUser(user)
     seen.set(request, { received, auth: info })
+    await assertAllowed(options.allow, info)
     return { user: { did: user.claims.sub }, auth: info }
   }
 
   return {
+    ...service.corsSettings,
     async fetch(request, { clientAddress, mountPath = '' }) {
       const target = parseTarget(request.url, mountPath)
       const { path } = target

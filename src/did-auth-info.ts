@@ -1,3 +1,4 @@
+import { DidAuthError } from './errors.js'
 import type { AccessTokenClaims } from './protocol/access-token.js'
 
 /** Information about the user of a guarded request, in addition to the DID. */
@@ -15,4 +16,35 @@ export interface DidAuthInfo {
   approval?: { message: string; signature: string; rawBody: Uint8Array }
   /** The verified payload of the access token, frozen. */
   claims: AccessTokenClaims
+}
+
+/** The user of a request with a valid access token, on whom {@link AllowUser} decides. */
+export interface AdmittedUser {
+  /** The verified payload of the access token, frozen. */
+  readonly claims: AccessTokenClaims
+  /** The DID as received at login, and its two forms for comparisons, as in {@link DidAuthInfo}. */
+  readonly user: { readonly did: string } & Readonly<Pick<DidAuthInfo, 'canonicalDid' | 'address'>>
+}
+
+/**
+ * Decides whether a user may make a request. Only `true` lets it pass; any other value is 403 ERR_FORBIDDEN.
+ * @example
+ * requireDid.with({ allow: ({ claims }) => claims.role === 'admin' })
+ */
+export type AllowUser = (admitted: AdmittedUser) => boolean | Promise<boolean>
+
+/** Asserts that `allow`, if it is present, is a function. @throws TypeError at the call of the application */
+export function assertAllowOption(options: { readonly allow?: unknown }): void {
+  // An undefined value is probably a mistyped name, and must not let every user pass.
+  if ('allow' in options && typeof options.allow !== 'function') throw new TypeError('allow needs a function')
+}
+
+/** Asserts that `allow` lets a user pass. @throws DidAuthError ERR_FORBIDDEN; any error that `allow` throws */
+export async function assertAllowed(
+  allow: AllowUser | undefined,
+  { claims, canonicalDid, address }: Pick<DidAuthInfo, 'claims' | 'canonicalDid' | 'address'>
+): Promise<void> {
+  if (allow === undefined) return
+  const isAllowed: unknown = await allow({ claims, user: { did: claims.sub, canonicalDid, address } })
+  if (isAllowed !== true) throw new DidAuthError('ERR_FORBIDDEN', { reason: { check: 'allow', expected: 'true' } })
 }

@@ -2,6 +2,7 @@ import type { HttpAnswer, HttpRequest } from './http-messages.js'
 
 /** An error as its client sees it. */
 export interface ErrorAnswer {
+  /** HTTP status, 400 to 599. */
   status: number
   /** Stable, such as `ERR_NOT_FOUND`: clients may switch on it. */
   code: string
@@ -13,6 +14,7 @@ export interface ErrorAnswer {
   details?: Readonly<Record<string, string>> | undefined
 }
 
+/** Options that decide headers and format of an answered error. */
 export interface ErrorAnswerOptions {
   /** The realm of the `WWW-Authenticate` header of a 401. */
   serviceUrl: string

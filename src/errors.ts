@@ -12,6 +12,7 @@ const errors = {
   ERR_IDEMPOTENCY_KEY: [400, 'Invalid Idempotency-Key'],
   ERR_CROSS_ORIGIN: [403, 'Cross-origin request refused'],
   ERR_TOO_MANY_REQUESTS: [429, 'Too many requests'],
+  ERR_FORBIDDEN: [403, 'Forbidden to this user'],
   ERR_APPROVAL: [403, 'Approval needed'],
   ERR_DID: [401, 'Invalid DID'],
   ERR_DID_UNSUPPORTED: [401, 'Unsupported DID'],
@@ -70,6 +71,7 @@ function createColumn<T>(read: (row: readonly [status: number, text: string]) =>
   return Object.fromEntries(column) as Readonly<Record<keyof typeof errors, T>>
 }
 
+/** Additions to the fixed text of a code. All are optional. */
 export interface DidAuthErrorOptions {
   /** Text that replaces the fixed one. Use it only for the application's own texts (business logic, configuration). */
   message?: string
@@ -90,14 +92,19 @@ export interface DidAuthErrorOptions {
 export interface RefusalReason {
   /** The check that refused: `signer`, `aud`, `origin`. */
   readonly check: string
+  /** Facts for the log: `expected`, `got`, or the name of an `option`. Undefined ones are dropped. */
   readonly [field: string]: string | number | boolean | readonly string[] | undefined
 }
 
 /** The only error class of this package. `code` distinguishes the errors. */
 export class DidAuthError extends Error {
+  /** Always `DidAuthError`. */
   override readonly name = 'DidAuthError'
+  /** Code of the closed list, by which callers distinguish errors. */
   readonly code: DidAuthErrorCode
+  /** Whole seconds after which a retry may succeed. Undefined: the default of the answer, 5. */
   readonly retryAfterSeconds: number | undefined
+  /** Extra fields of an RFC 9457 answer. Undefined: none. */
   readonly details: Readonly<Record<string, string>> | undefined
   /** The check that refused. It is logged and never sent to a client. */
   readonly reason: RefusalReason | undefined

@@ -5,17 +5,20 @@ export type RequestHeaders = Readonly<Record<string, string | string[] | undefin
   readonly 'content-type'?: string | undefined
   readonly cookie?: string | undefined
   readonly origin?: string | undefined
+  readonly 'user-agent'?: string | undefined
 }
 
 /** A request as the endpoints read it, whichever framework received it. */
 export interface HttpRequest {
   /** Id that the server gave to the request, for log lines and RFC 9457 answers. */
   readonly id?: string | undefined
+  /** HTTP method in upper case. */
   readonly method: string
   /** Path and query as the client sent them. */
   readonly originalUrl: string
   /** Path below which the routes are mounted; empty at the root. */
   readonly mountPath: string
+  /** Headers by lower-case names. */
   readonly headers: RequestHeaders
   /** Decoded cookies by name. If several cookies have the same name, the first one counts. */
   readonly cookies: Readonly<Record<string, unknown>>
@@ -37,10 +40,13 @@ export interface HttpRequest {
 
 /** Response of an endpoint, before the framework of the application sends it. */
 export interface HttpAnswer {
+  /** HTTP status. */
   readonly status: number
+  /** Headers except `Set-Cookie`. */
   readonly headers: Readonly<Record<string, string>>
   /** Values of the `Set-Cookie` headers. */
   readonly cookies?: readonly string[]
+  /** Text of the body. Absent: no body. */
   readonly body?: string
   /** Code of the error in the response, for the request log. */
   readonly errorCode?: string

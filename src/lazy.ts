@@ -1,5 +1,6 @@
 /** A value that is loaded on first use and then cached. */
 export interface Lazy<T> {
+  /** Returns the cached value, or loads it. Concurrent calls share one load. */
   (): Promise<T>
   /** Drops the cached value if it is this promise, so that the next call loads again. */
   forget(promise: Promise<T>): void

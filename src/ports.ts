@@ -15,11 +15,11 @@
  * - **service**: an application with DID login, identified by its `serviceUrl`
  */
 import type { DidAuthErrorCode } from './errors.js'
+import type { RequestHeaders } from './http-messages.js'
 import type { AccessTokenClaims } from './protocol/access-token.js'
 import type { Curve } from './protocol/curve.js'
 import type { VerifiedCredential } from './protocol/credential.js'
 import type { DeviceKey } from './protocol/device-proof.js'
-import type { JsonObject } from './protocol/json.js'
 import type { LoginProof } from './protocol/login-proof.js'
 import type { MachineKey } from './protocol/machine-did.js'
 import type { SelectiveDisclosureResponse } from './protocol/selective-disclosure.js'
@@ -37,22 +37,6 @@ export interface Random {
   id(byteCount: number): string
 }
 
-/**
- * A did-jwt ES256K signer: signs the SHA-256 hash of `data`.
- * @returns 64 or 65 bytes as base64url, or r and s in hexadecimal
- */
-export type Signer = (
-  data: string | Uint8Array
-) => Promise<string | { r: string; s: string; recoveryParam?: number | undefined }>
-
-/** The service's key, which signs its tokens. */
-export interface ServiceKey {
-  /** Returns the uncompressed public key, 65 bytes. @throws DidAuthError ERR_SIGNER */
-  publicKey(): Promise<Uint8Array>
-  /** Signs a JWT with ES256K. @param typ - default `JWT` @throws DidAuthError ERR_SIGNER */
-  issueJwt(payload: JsonObject & { iss: string; iat: number }, deadline: Deadline, typ?: string): Promise<string>
-}
-
 /** Any did-resolver `Resolvable`. */
 export interface DidResolver {
   /** Resolves a DID. `signal` aborts when no request waits for the result any longer. */
@@ -63,6 +47,7 @@ export interface DidResolver {
 export interface EthrNetwork {
   /** Name of the network as DIDs spell it: `rsk`, `rsk:testnet`. */
   name: string
+  /** URL of the network's JSON-RPC node, http or https. */
   rpcUrl: string
   /** Default: read from the node. */
   chainId?: number
@@ -120,6 +105,7 @@ export interface ContractVerifier {
   verifyMessage(request: { address: `0x${string}`; message: string; signature: `0x${string}` }): Promise<boolean>
   /** Returns the code at an address; undefined or `0x` if the address has no code. */
   getCode(request: { address: `0x${string}` }): Promise<string | undefined>
+  /** Returns the id of the chain that the node serves. */
   getChainId(): Promise<number>
   /** Chain of the client. Setup compares its id with the key in `contractWallets`. */
   readonly chain?: { readonly id: number } | undefined
@@ -158,15 +144,6 @@ export interface AuthenticatedUser {
   claims: AccessTokenClaims
   canonicalDid: string
   address: string | undefined
-}
-
-/** A private P-256 key as JWK (RFC 7518, section 6.2). Other members are ignored. */
-export type ResourceKey = { readonly [Member in 'kty' | 'crv' | 'x' | 'y' | 'd']?: string | undefined }
-
-/** Keys that sign tokens for other services. The first key signs; all public keys are published as a JWK set. */
-export interface ResourceKeys {
-  sign(claims: JsonObject): Promise<string>
-  publish(): Promise<{ keys: readonly object[] }>
 }
 
 /**
@@ -234,8 +211,11 @@ export interface Scheduler {
 export interface Logger {
   /** Logs each refused request with the check that refused it. If absent, these lines are dropped. */
   debug?(fields: Record<string, unknown>, message: string): void
+  /** Logs a normal event. */
   info(fields: Record<string, unknown>, message: string): void
+  /** Logs what an operator should look at. */
   warn(fields: Record<string, unknown>, message: string): void
+  /** Logs a failure, with its cause in `fields`. */
   error(fields: Record<string, unknown>, message: string): void
 }
 
@@ -249,9 +229,13 @@ export interface UserIdentity {
 
 /** Fields of an EIP-4361 message that business logic receives. */
 export interface SiweDetails {
+  /** Line for the user. Undefined: the text has none. */
   statement: string | undefined
+  /** Listed URIs. Undefined: the text has no list. */
   resources: readonly string[] | undefined
+  /** Undefined: the text has none. */
   requestId: string | undefined
+  /** Id of the chain, at least 1. */
   chainId: number
 }
 
@@ -295,8 +279,25 @@ export type SignupBusinessLogic = (response: SelectiveDisclosureResponse, user: 
  */
 export type RefreshBusinessLogic = (did: string, session: Session & UserIdentity) => unknown
 
+/** The request of a login, for {@link DescribeSession}. */
+export interface DescribedRequest {
+  /** Headers by their names in lower case. */
+  readonly headers: RequestHeaders
+}
+
+/**
+ * Describes the client of a login, for the list of the user's sessions. It runs after the proof was accepted. The
+ * session stores at most 80 printable characters of the text. If it throws, the error is logged and the session has no
+ * description.
+ *
+ * @example
+ * describeSession: ({ headers }) => describeUserAgent(headers['user-agent'])
+ */
+export type DescribeSession = (request: DescribedRequest) => string | undefined
+
 /** Event that operators may count or be notified of. It contains no secret: the challenge of a proof is used up. */
 export interface SecurityEvent {
+  /** Kind of event, by which the fields below are present or absent. */
   type:
     | 'login'
     | 'signup'
@@ -315,6 +316,7 @@ export interface SecurityEvent {
   atSeconds: number
   /** The user's DID, as received. */
   did?: string
+  /** Id of the session that the event concerns. */
   sessionId?: string
   /** Whether a machine got a token (`login`). It has no session. */
   machine?: true
@@ -335,5 +337,6 @@ export type OnSecurityEvent = (event: SecurityEvent) => unknown
 
 export { optionalVerbs, storeVerbs } from './store-port.js'
 export type { Curve }
+export type * from './key-ports.js'
 export type * from './store-port.js'
 export type { Deadline } from './time.js'

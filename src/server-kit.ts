@@ -36,6 +36,9 @@ export type { RefusalReason } from './errors.js'
 export { findErrorCode, type ErrorAnswer, type ErrorAnswerOptions } from './error-answer.js'
 export type { Clock, EthrNetwork, Logger, QuotaCharge, QuotaStore, ResourceIssuer } from './ports.js'
 
+// Headers of CORS.
+export { CORS_ALLOWED_HEADERS, CORS_EXPOSED_HEADERS, CORS_MAX_AGE_SECONDS } from './config/cors-options.js'
+
 // Rules of options that are also rules of variables.
 export { defaultNetworks } from './config/check-options.js'
 export { describe as describeValue, isOrigin, isPrintable } from './config/rules.js'

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { rememberService } from './adapters/mounted-services.js'
 import { warnOfSharedPaths } from './adapters/reports.js'
 import { composeService, type Sessions } from './compose-service.js'
+import type { CorsSettings } from './config/cors-options.js'
 import type { DidAuthConfig } from './config/options.js'
 import { DidAuthError } from './errors.js'
 import './express-types.js'
@@ -14,11 +15,12 @@ import type { GuardOptions } from './http/guard.js'
 export type Guard = (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void
 
 /** The middleware that protects a route, with variants of it, the session API and the lifecycle. */
-export interface RequireDid extends Guard {
+export interface RequireDid extends Guard, CorsSettings {
   /**
    * Creates a guard with options, such as a check that the session is still active.
    * @example
    * app.post('/payments', requireDid.with({ checkSession: true }), pay) // a logged out session cannot pay
+   * app.get('/admin', requireDid.with({ allow: ({ claims }) => claims.role === 'admin' }), list)
    */
   with(options: GuardOptions): Guard
   /**
@@ -90,6 +92,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
       return createApprovalGuard(http, siwe, describe) as unknown as Guard
     },
     optional: guard({ optional: true }),
+    ...service.corsSettings,
     ready,
     sessions,
     close

@@ -8,24 +8,33 @@ export type ChallengeFlow = 'logIn' | 'signUp'
 export interface NewSession {
   /** The `serviceUrl`. Services that share a store never see each other's sessions. */
   service: string
+  /** Random id. No other session has it. */
   sessionId: string
   /** The user's DID as received at login. */
   did: string
   /** SHA-256 of the first refresh token, base64url. */
   refreshTokenHash: string
+  /** Claims for each access token of the session. Undefined: none. */
   tokenClaims: JsonObject | undefined
+  /** Time of the login, in seconds since the Unix epoch. */
   nowSeconds: number
+  /** Time at which the first refresh token expires, in seconds since the Unix epoch. */
   expiresAtSeconds: number
+  /** Description of the client, at most 80 characters. A store that does not store it leaves it out of its sessions. */
+  description?: string | undefined
   /** Time until which the active sessions are listed that the store deletes to make room. */
   listUntilSeconds?: EndRecord
 }
 
 /** The exchange of a refresh token for the next one. */
 export interface Rotation extends PresentedRefreshToken {
+  /** The `serviceUrl` of the session. */
   service: string
+  /** Session of the refresh token. */
   sessionId: string
   /** Claims that replace those of the session. */
   tokenClaims: JsonObject | undefined
+  /** Time at which the next refresh token expires, in seconds since the Unix epoch. */
   nextExpiresAtSeconds: number
   /** Time until which the session is listed, if the rotation revokes it. */
   listUntilSeconds?: EndRecord
@@ -96,18 +105,23 @@ export interface SessionStore {
 
 /** Key of the challenge uses of one user in one window of one service. */
 export interface ChallengeUseKey {
+  /** The `serviceUrl`. */
   service: string
   /** Canonical DID. */
   did: string
+  /** Number of the time window: Unix time divided by the challenge's lifetime. */
   window: number
 }
 
+/** Consumption of one signed challenge. */
 export interface ChallengeUse extends ChallengeUseKey {
+  /** Flow in which the challenge was signed. */
   flow: ChallengeFlow
   /** Use count from which the signed challenge was computed. */
   useCount: number
   /** Whether the same signature would be valid in the other flow as well. */
   consumesBoth: boolean
+  /** Current time, in seconds since the Unix epoch. */
   nowSeconds: number
   /** End of the window. The store may delete the count `USES_OUTLIVE_WINDOW_SECONDS` later, never earlier. */
   expiresAtSeconds: number
@@ -127,7 +141,9 @@ export interface ChallengeUseStore {
   consumeChallenge(use: ChallengeUse): Promise<'consumed' | 'taken' | 'full'>
 }
 
+/** Charge of a quota that counts in time slots. */
 export interface QuotaCharge {
+  /** The `serviceUrl`. Services that share a store count separately. */
   service: string
   /** `request`: quota of an authenticated user. `anonymous`: any other; a full store deletes these first. */
   kind: 'request' | 'anonymous'
@@ -137,10 +153,13 @@ export interface QuotaCharge {
   cost: number
   /** Maximum count. A charge that would exceed it is refused and adds nothing. Default: no limit. */
   limit?: number | undefined
+  /** Current time, in seconds since the Unix epoch. */
   nowSeconds: number
+  /** Length of a time slot in seconds. The first charge of a quota starts its slot. */
   timeSlotSeconds: number
 }
 
+/** State of a quota after a charge. */
 export interface QuotaState {
   /** False when `limit` refused the charge. */
   isCharged: boolean

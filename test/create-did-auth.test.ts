@@ -1,6 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals'
 import { memoryStore, type Store } from 'express-did-auth'
-import { createDidAuth, DidAuthError, es256kSigner, type DidAuth, type DidAuthConfig } from 'express-did-auth/fetch'
+import { createDidAuth, DidAuthError, es256kSigner } from 'express-did-auth/fetch'
+import type { AdmittedUser, DidAuth, DidAuthConfig } from 'express-did-auth/fetch'
 import { afterTest } from './support/fixtures/after-test.js'
 import {
   challengeSecret,
@@ -203,6 +204,21 @@ describe('didAuth.authenticate', () => {
     await didAuth.authenticate(request, here)
     await expect(didAuth.authenticate(request, { ...here, checkSession: true })).rejects.toEqual(
       refusal('ERR_SESSION_ENDED')
+    )
+  })
+
+  it('refuses a user for whom `allow` does not return true, and charges the request once', async () => {
+    const { didAuth } = create({ maxRequestsPerTimeSlot: 1 })
+    const request = createRequest('/profile', undefined, await logIn(didAuth))
+    const allow = ({ user }: AdmittedUser): boolean => user.canonicalDid !== wallet.did
+    await expect(didAuth.authenticate(request, { ...here, allow })).rejects.toEqual(refusal('ERR_FORBIDDEN'))
+    const { user } = await didAuth.authenticate(request, { ...here, allow: async () => true })
+    expect(user).toEqual({ did: wallet.did })
+    const failure = new Error('of the application')
+    const failing = { ...here, allow: () => Promise.reject(failure) }
+    await expect(didAuth.authenticate(request, failing)).rejects.toBe(failure)
+    await expect(didAuth.authenticate(request, { ...here, allow: 'admin' as never })).rejects.toEqual(
+      new TypeError('allow needs a function')
     )
   })
 

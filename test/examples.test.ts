@@ -44,9 +44,9 @@ async function sign(server: Server, path: string, thirdLine = ''): Promise<objec
 }
 
 describe('examples/', () => {
-  const texts = readdirSync(join(root, 'examples'))
-    .filter((file) => !/[.](?:md|webp)$/.test(file))
-    .map((file) => [file, readFileSync(join(root, 'examples', file), 'utf8')] as const)
+  const texts = readdirSync(join(root, 'examples'), { withFileTypes: true })
+    .filter((entry) => entry.isFile() && !/[.](?:md|svg|webp)$/.test(entry.name))
+    .map(({ name: file }) => [file, readFileSync(join(root, 'examples', file), 'utf8')] as const)
 
   it.each(texts)('%s is short, imports the package by its name, and names no other machine', (file, text) => {
     const most = file === 'quickstart.ts' ? 15 : 59

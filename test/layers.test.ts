@@ -25,12 +25,13 @@ const SHARED = 'config observability http openapi content ipfs process'.split(' 
  */
 const LAYERS: readonly Layer[] = [
   { name: 'errors', files: /^src\/(?:errors|error-answer|http-messages)\.ts$/, uses: [], packages: /^$/ },
-  { name: HELPERS, files: /^src\/(?:time|time-limits|lazy|caches|client-site)\.ts$/, uses: [], packages: /^$/ },
+  { name: HELPERS, files: /^src\/(?:time|time-limits|lazy|caches|client-site|tracing)\.ts$/, uses: [], packages: /^$/ },
   { name: 'protocol', files: /^src\/protocol\//, uses: ['errors'], packages: /^node:buffer$/ },
-  { name: 'ports', files: /^src\/(?:ports|store-port)\.ts$/, uses: ['errors', 'protocol', HELPERS] },
+  { name: 'ports', files: /^src\/(?:ports|key-ports|store-port)\.ts$/, uses: ['errors', 'protocol', HELPERS] },
   { name: 'config', files: /^src\/config\//, uses: ['errors', 'protocol', 'ports'] },
-  // Information about a user that guards add to a request, and its types for Express. Contains no code.
-  { name: 'auth-info', files: /^src\/did-auth-info\.ts$/, uses: ['protocol'], packages: /^$/ },
+  // Information about a user that guards add to a request, and the check `allow` on it.
+  { name: 'auth-info', files: /^src\/did-auth-info\.ts$/, uses: ['errors', 'protocol'], packages: /^$/ },
+  // Types of Express. Contains no code.
   { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['auth-info'], packages: /^$/ },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config', HELPERS] },
   // Knows no framework.
@@ -46,7 +47,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'express',
     files: /^src\/express\//,
-    uses: ['errors', 'protocol', 'ports', 'config', 'cookies', 'http', 'request', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'config', 'auth-info', 'cookies', 'http', 'request', HELPERS],
     packages: /^node:\w+$/,
     typePackages: /^express$/
   },
@@ -95,7 +96,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'fetch-index',
     files: /^src\/fetch\/index\.ts$/,
-    uses: ['errors', 'config', 'auth-info', 'http', 'compose', 'create', 'adapters', 'stores'],
+    uses: ['errors', 'ports', 'config', 'auth-info', 'http', 'compose', 'create', 'adapters', 'stores'],
     packages: /^$/
   },
   {
@@ -116,8 +117,10 @@ const LAYERS: readonly Layer[] = [
       'stores'
     ]
   },
+  // The command that writes a starter. Its templates are examples.
+  { name: 'init', files: /^src\/init\.ts$/, uses: [], packages: /^node:/ },
   // Imports the servers by name at run time, where they are installed.
-  { name: 'bin', files: /^src\/bin\.ts$/, uses: [], packages: /^node:fs$/ },
+  { name: 'bin', files: /^src\/bin\.ts$/, uses: ['init'], packages: /^node:fs$/ },
   // Each store is also an entry point. A package that only one store uses is loaded by name at run time.
   {
     name: 'stores',
@@ -148,7 +151,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'verify',
     files: /^src\/verify\//,
-    uses: ['errors', 'protocol', 'ports', 'express-types', 'pure-adapters', HELPERS],
+    uses: ['errors', 'protocol', 'ports', 'auth-info', 'express-types', 'pure-adapters', HELPERS],
     packages: /^$/
   },
   // The client, a package of its own. Its build contains the files of the protocol that it imports.

@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
-import express from 'express'
+import express, { type ErrorRequestHandler } from 'express'
 import request from 'supertest'
 import { es256kSigner, loadCurve, memoryStore, setupDidAuth, type DidAuthConfig } from 'express-did-auth'
 import { limitStoreTime } from '../src/stores/with-deadline.js'
@@ -87,6 +87,22 @@ describe('setupDidAuth', () => {
       expect(guard).toThrow(
         new TypeError('requireDid is the middleware itself: write app.get(path, requireDid, handler), without ()')
       )
+    }
+  })
+
+  it("passes an error of a guard's `allow` to the application, and refuses an `allow` that is no function", async () => {
+    const failure = new Error('of the application')
+    const { logIn, get, log, requireDid } = await testApp(undefined, {
+      after: (app, requireDid) => {
+        app.get('/notes', requireDid.with({ allow: () => Promise.reject(failure) }))
+        app.use(((error, _req, res, _next) => res.status(418).json(error === failure)) as ErrorRequestHandler)
+      }
+    })
+    const logged = log.length
+    await get('/notes', (await logIn()).accessToken).expect(418, 'true')
+    expect(log).toHaveLength(logged)
+    for (const allow of [undefined, true, 'admin'] as never[]) {
+      expect(() => requireDid.with({ allow })).toThrow(new TypeError('allow needs a function'))
     }
   })
 

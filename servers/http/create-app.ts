@@ -4,6 +4,7 @@ import cors from 'cors'
 import express from 'express'
 import type { ErrorRequestHandler, Express, Request, RequestHandler, Response } from 'express'
 import { DidAuthError, type Store } from 'express-did-auth'
+import { CORS_ALLOWED_HEADERS, CORS_EXPOSED_HEADERS, CORS_MAX_AGE_SECONDS } from 'express-did-auth/server-kit'
 import { findErrorCode, findRequestId, parseHttpUrl, setRequestId } from 'express-did-auth/server-kit'
 import helmet from 'helmet'
 import type { Logger } from 'pino'
@@ -15,28 +16,9 @@ import type { Metrics, Samples } from '../observability/metrics.js'
 import { ServerError, createServerErrorSender } from './server-error.js'
 
 const CORS = {
-  allowedHeaders: [
-    'Authorization',
-    'Content-Type',
-    'DID-Approval',
-    'DPoP',
-    'Idempotency-Key',
-    'If-Match',
-    'If-None-Match'
-  ],
-  exposedHeaders: [
-    'Challenge-Expires-In',
-    'DPoP-Nonce',
-    'ETag',
-    'File-Expires-In',
-    'Idempotent-Replayed',
-    'Pin-Status',
-    'Retry-After',
-    'WWW-Authenticate',
-    'X-Request-Id'
-  ],
-  /** Seconds for which browsers cache the response to a preflight. */
-  maxAge: 600
+  allowedHeaders: [...CORS_ALLOWED_HEADERS, 'If-Match', 'If-None-Match'],
+  exposedHeaders: [...CORS_EXPOSED_HEADERS, 'ETag', 'File-Expires-In', 'Pin-Status', 'X-Request-Id'].sort(),
+  maxAge: CORS_MAX_AGE_SECONDS
 }
 
 /** Parts of every server. */

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
-import { canonicalDid, defaultPaths, type DidAuthConfig, type SiweOptions, type Store } from 'express-did-auth'
+import { canonicalDid, defaultPaths, describeUserAgent } from 'express-did-auth'
+import type { DidAuthConfig, SiweOptions, Store } from 'express-did-auth'
 import { isEthrDid, networkOfDid } from 'express-did-auth/protocol'
 import { fetchIssuerKeys, isSecureUrl, parseHttpUrl } from 'express-did-auth/server-kit'
 import type { Logger } from 'pino'
@@ -43,6 +44,7 @@ export function createDidAuthConfig(
     // Device proofs name an origin of the service.
     deviceBinding: env.DEVICE_BINDING ?? (isHttpUrl(serviceUrl) || env.TRUSTED_ORIGINS.length > 0 ? 'accepted' : 'off'),
     discovery: true,
+    describeSession: ({ headers }) => describeUserAgent(headers['user-agent']),
     ...(metrics && { onSecurityEvent: metrics.createEventCounter(env.name) }),
     logger: createLibraryLogger(log)
   }

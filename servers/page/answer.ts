@@ -70,9 +70,10 @@ export function onSubmit(id: string, work: Work): void {
   })
 }
 
-/** Copies a text to the clipboard when a button is clicked. */
-export function onCopy(id: string, text: () => string): void {
-  onClick(id, async () => {
+/** Copies a text to the clipboard when a button is clicked. Screen readers announce the result. */
+export function onCopy(button: HTMLButtonElement | string, text: () => string): void {
+  onClick(button, async () => {
+    if (!isSecureContext) throw new Error('Browsers copy only on https. Select the text, and copy it yourself.')
     await navigator.clipboard.writeText(text())
     return 'Copied.'
   })

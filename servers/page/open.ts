@@ -1,6 +1,6 @@
 /** The page of a relay link: it opens the sent content with one tap. It needs no session, and stores nothing. */
 import { RelayClient } from 'express-did-auth-client/relay'
-import { onClick, onCopy, showAnswer, describeError } from './answer.js'
+import { onClick, onCopy } from './answer.js'
 import { getElement, formatDate, openReads, relayUrl, show, formatSize, write } from './elements.js'
 import { makeKey, createKeyWallet } from './key-wallet.js'
 
@@ -41,9 +41,10 @@ function start(): void {
   })
   try {
     relay.link(location.href, location.href)
-  } catch (error) {
+  } catch {
     show('offer', false)
-    showAnswer(getElement('open-status'), describeError(error), 'error')
+    show('incomplete', true)
+    document.title = write('title', 'This link is incomplete')
   }
 }
 

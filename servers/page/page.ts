@@ -1,6 +1,6 @@
 import { DidAuthClient, local } from 'express-did-auth-client'
 import { RelayClient } from 'express-did-auth-client/relay'
-import { changeUser, showAnswer, describeError } from './answer.js'
+import { changeUser, showAnswer, describeError, onCopy } from './answer.js'
 import { allow, getElement, relayUrl, serviceUrl, show, usesCookies, vaultUrl } from './elements.js'
 import { startRelayStep } from './relay-step.js'
 import { pageClock, startSessionStep } from './session-step.js'
@@ -64,10 +64,23 @@ function onSession(): void {
   show('sent', false)
   forgetNotes?.(shownDid)
   shownDid = did
+  if (did === undefined) return
+  // On a phone, a tap opens the last two steps.
+  const opened = matchMedia('(max-width: 40rem)').matches ? '#session-step' : '.step'
+  for (const step of document.querySelectorAll(opened)) step.toggleAttribute('open', true)
 }
 
-// On a phone, only the first step is open. A tap opens the others, and choosing a wallet opens the second.
-if (matchMedia('(max-width: 40rem)').matches) {
-  for (const step of document.querySelectorAll('.step + .step')) step.removeAttribute('open')
+/** Values in the code samples "The same in your app", and the values of these servers. Empty ones replace nothing. */
+const values = Object.entries({
+  'https://auth.example.com': serviceUrl,
+  'https://relay.example.com': relayUrl,
+  'https://vault.example.com': vaultUrl,
+  "'header'": usesCookies ? "'cookie'" : ''
+})
+for (const code of document.querySelectorAll('.sample code')) {
+  for (const [text, value] of values) code.textContent = code.textContent.replace(text, value || text)
+  const button = code.closest('.sample')?.querySelector('button')
+  if (button) onCopy(button, () => code.textContent)
 }
+
 void findWallets()

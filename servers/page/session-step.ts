@@ -1,6 +1,7 @@
 import type { ClientClock, DidAuthClient, ListedSession } from 'express-did-auth-client'
 import { makeButton, onClick, showAnswer } from './answer.js'
 import { getElement, make, show, write } from './elements.js'
+import { drawIdenticon } from './identicon.js'
 import type { Exchange } from './wire.js'
 import type { PageWallet } from './wallet-step.js'
 
@@ -34,6 +35,7 @@ export function startSessionStep(
 
   auth.subscribe((session) => {
     write('session-did', session?.did ?? '')
+    getElement('session-picture', HTMLImageElement).src = drawIdenticon(session?.did ?? '')
     show('bound', session?.isDeviceBound === true)
     write('valid-until', session === undefined ? '' : formatTime(session.expiresAt))
     if (shownId === session?.sessionId) return
@@ -52,12 +54,8 @@ export function startSessionStep(
     const rows = Object.entries(claims).map(([name, value]) => {
       const time = IS_TIME.test(name) ? ` ${formatTime(Number(value))}` : ''
       const about = make('small', {}, (ABOUT[name] ?? 'a claim of this service') + time)
-      return make(
-        'div',
-        {},
-        make('dt', {}, name),
-        make('dd', {}, typeof value === 'string' ? value : JSON.stringify(value), about)
-      )
+      const text = typeof value === 'string' ? value : JSON.stringify(value)
+      return make('div', {}, make('dt', {}, name), make('dd', {}, text, about))
     })
     getElement('claims').replaceChildren(...rows)
     show('claims-details', true)
@@ -67,13 +65,15 @@ export function startSessionStep(
     getElement('sessions').replaceChildren(...(await auth.sessions()).map(makeItem))
   }
 
-  function makeItem({ sessionId, createdAt, refreshedAt, isCurrent }: ListedSession): HTMLLIElement {
+  function makeItem({ sessionId, createdAt, refreshedAt, isCurrent, description }: ListedSession): HTMLLIElement {
     const isBound = isCurrent && auth.session?.isDeviceBound
     const name = isBound ? 'This session, on this device' : isCurrent ? 'This session' : 'Another session'
     const times = `since ${formatTime(createdAt)}, refreshed ${formatTime(refreshedAt)}`
-    const text = make('span', {}, make('code', {}, sessionId), make('small', {}, `${name}, ${times}`))
+    const [title = '', ...details] = [description ?? [], name, times].flat()
+    const id = make('small', {}, make('code', {}, sessionId))
+    const text = make('span', {}, make('strong', {}, title), make('small', {}, details.join(', ')), id)
     if (isCurrent) return make('li', {}, text)
-    const end = makeButton('End', `End session ${sessionId}`, async () => {
+    const end = makeButton('End', `End ${description ?? 'session'} ${sessionId}`, async () => {
       await auth.revoke(sessionId)
       await listSessions()
       return 'Ended. Its refresh token no longer works.'
@@ -119,4 +119,7 @@ function readClaims(token: string): Record<string, unknown> {
   return { ...(JSON.parse(new TextDecoder().decode(bytes)) as object) }
 }
 
-const formatTime = (seconds: number): string => new Date(seconds * 1_000).toLocaleTimeString()
+function formatTime(seconds: number): string {
+  const [time, now] = [new Date(seconds * 1_000), new Date()]
+  return time.toDateString() === now.toDateString() ? time.toLocaleTimeString() : time.toLocaleString()
+}

@@ -17,7 +17,7 @@ type Change = (vault: VaultClient, condition: { ifMatch?: string }) => Promise<s
  * @returns a function to call when the user changes. It clears the data of the previous user
  */
 export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => boolean): (previousDid?: string) => void {
-  const codeInput = getElement('vault-code', HTMLInputElement)
+  const codeInput = getElement('vault-code', HTMLTextAreaElement)
   let key: Uint8Array | undefined
   /** ETag of the shown list. Empty before the first read, when a note can be added to any list. */
   let condition: { ifMatch?: string } = {}
@@ -52,14 +52,21 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
     try {
       return await openKeyring({ vault, unlock })
     } catch (error) {
-      if (findCode(error) === 'LOCKED') throw new Error('Enter the recovery code of your notes. Then try again.')
+      if (findCode(error) === 'LOCKED') {
+        show('recovery', true)
+        codeInput.focus()
+        throw new Error('Enter the recovery code of your notes. Then try again.')
+      }
       if (findCode(error) !== 'KEYRING_MISSING' || !mayCreate) throw error
       return createKeyring({ vault, unlockers: passkeys })
     }
   }
 
-  /** Stores the recovery code for this tab and user, so that a reload restores it. */
-  const storeCode = (): void => sessionStorage.setItem(`${CODE}${vault.auth.session?.did ?? ''}`, codeInput.value)
+  /** Shows the recovery code, and stores it for this tab and user, so that a reload restores it. */
+  function storeCode(): void {
+    show('recovery', codeInput.value !== '')
+    sessionStorage.setItem(`${CODE}${vault.auth.session?.did ?? ''}`, codeInput.value)
+  }
 
   async function read(vault: VaultClient): Promise<void> {
     // Read the list before the ids. If the ids are newer than the ETag, the vault refuses to change a wrong entry.
@@ -114,6 +121,7 @@ export function startVaultStep(vault: VaultClientOptions, hasPasskey: () => bool
     key = undefined
     codeInput.value = sessionStorage.getItem(`${CODE}${vault.auth.session?.did ?? ''}`) ?? ''
     show('vault-code-new', false)
+    show('recovery', codeInput.value !== '')
   }
 }
 

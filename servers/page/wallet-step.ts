@@ -2,12 +2,13 @@ import { findWallets, type Eip1193Provider, type FoundWallet, type Wallet } from
 import { createPasskey, openPasskey, type PlainWallet } from 'express-did-auth-client/passkey'
 import { makeButton, onClick, showAnswer } from './answer.js'
 import { getElement, make, show, write } from './elements.js'
+import { drawIdenticon } from './identicon.js'
 import { makeKey, createKeyWallet } from './key-wallet.js'
 import { signAndShow } from './wire.js'
 
 /** Name of the tab's private key in `sessionStorage`: it survives a reload, and closing the tab deletes it. */
 const TAB_KEY = 'throw-away-key'
-const TAB_WALLET = 'A key of this tab'
+const TAB_WALLET = 'A temporary key'
 const PASSKEY_WALLET = 'A passkey'
 
 /** The wallet that the user chose. */
@@ -32,6 +33,7 @@ export function startWalletStep(
     chosen = wallet
     write('wallet-name', wallet?.name ?? '')
     write('wallet-address', wallet?.address ?? '')
+    getElement('wallet-picture', HTMLImageElement).src = drawIdenticon(wallet?.address ?? '')
     onChange(wallet, isNew)
   }
 
@@ -91,8 +93,7 @@ export function startWalletStep(
     choosePageWallet(PASSKEY_WALLET, await createPasskey({ rpId, userName: location.host }))
   )
   // A passkey belongs to a host name. IP addresses have none.
-  const hasPasskeys = 'PublicKeyCredential' in window && !/^[\d.]+$|:/.test(rpId)
-  for (const id of ['passkey-choice', 'passkey-hint']) show(id, hasPasskeys)
+  show('passkey-choice', 'PublicKeyCredential' in window && !/^[\d.]+$|:/.test(rpId))
   onClick('other-wallet', async () => {
     sessionStorage.removeItem(TAB_KEY)
     choose(undefined)

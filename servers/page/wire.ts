@@ -36,8 +36,10 @@ const ABOUT: readonly [request: RegExp, about: string][] = [
   [/^DELETE \//, 'Delete an entry']
 ]
 
-/** Long values, which are shortened: tokens, signatures and ciphertexts. A DID or CID is shorter. */
-const LONG = /[\w.+/=-]{64,}/g
+/** Long values, of which the middle is left out: tokens, signatures and ciphertexts. A DID or CID is shorter. */
+const LONG = /[\w.+/=…-]{64,}/g
+/** Names in a path that are shortened in the same way: addresses of DIDs, CIDs and ids. */
+const LONG_NAME = /[\w-]{20,}/g
 const MAX_SHOWN = 20_000
 
 /** Response headers that matter to users. The long form shows all headers. */
@@ -47,7 +49,7 @@ const TELLING =
 const SERVERS = Object.entries({ auth: location.origin, relay: relayUrl, vault: vaultUrl })
 const SETS_COOKIES = /^\/(?:auth|siwe\/verify|signup|refresh-token|logout)$/
 const COOKIES = 'set-cookie: authorization=…; refresh-token=… (HttpOnly: the browser shows them to no script)'
-const SIGNING = 'The wallet signs this text. The signature proves the DID, and is valid for one login'
+const SIGNING = 'Your key signs this text. The signature proves the DID, and is valid for one login'
 
 const list = getElement('exchanges', HTMLOListElement)
 /** Name of the button that the user pressed last. The next request clears it. */
@@ -98,7 +100,8 @@ function showExchange(exchange: Exchange): () => void {
   const [where = url.host] = SERVERS.find(([, base]) => base !== '' && url.href.startsWith(base)) ?? []
   const hiddenHeaders = usesCookies && where === 'auth' && SETS_COOKIES.test(url.pathname) ? [COOKIES] : []
   // Decoded, so that users read `did:ethr` and not `did%3Aethr`.
-  return addEntry([method, decodeURIComponent(url.pathname), explainRequest(exchange), where], (isShort) => ({
+  const path = decodeURIComponent(url.pathname).replace(LONG_NAME, (name) => cutMiddle(name, 6, 4))
+  return addEntry([method, path, explainRequest(exchange), where], (isShort) => ({
     ...describeState(exchange),
     parts: listParts(exchange, isShort, hiddenHeaders)
   }))
@@ -107,7 +110,7 @@ function showExchange(exchange: Exchange): () => void {
 /** Gets a text signed, and shows that like a request, because the signature explains the next request. */
 export async function signAndShow(text: string, sign: () => Promise<string> | string): Promise<string> {
   const shown = { state: '…', kind: 'success', answer: '' }
-  const update = addEntry(['SIGN', 'personal_sign', SIGNING, 'wallet'], () => ({
+  const update = addEntry(['SIGN', 'personal_sign', SIGNING, 'key'], () => ({
     ...shown,
     parts: Object.entries({ Text: text, Result: shown.answer })
   }))
@@ -173,7 +176,8 @@ function add(item: HTMLLIElement): void {
   wire.scrollTop = wire.scrollHeight
 }
 
-const shorten = (text: string): string => text.replace(LONG, (long) => `${long.slice(0, 14)}…${long.slice(-6)}`)
+const cutMiddle = (text: string, start: number, end: number): string => `${text.slice(0, start)}…${text.slice(-end)}`
+const shorten = (text: string): string => text.replace(LONG, (long) => cutMiddle(long, 14, 6))
 
 /** Returns the explanation of a request; empty for unknown requests. */
 const explainRequest = ({ method, url }: Exchange): string =>
@@ -208,7 +212,7 @@ const formatMessage = (lines: readonly string[], body: string): string =>
   [...lines, '', formatJson(body)].join('\n').trim()
 
 function formatJson(body: string): string {
-  if (body.length > MAX_SHOWN) return `${body.slice(0, MAX_SHOWN)}… (${body.length} characters)`
+  if (body.length > MAX_SHOWN) return `${cutMiddle(body, MAX_SHOWN / 2, MAX_SHOWN / 2)} (${body.length} characters)`
   try {
     return JSON.stringify(JSON.parse(body), undefined, 2)
   } catch {

@@ -2,7 +2,7 @@ import type { CryptoKey } from 'jose'
 import { DidAuthError } from '../errors.js'
 import { createLazy } from '../lazy.js'
 import type { AuthenticatedUser, Clock, Curve, IssuerEndedSessionsOptions, Logger } from '../ports.js'
-import type { ResourceIssuer, ResourceKey, ResourceKeys, WaitUntil } from '../ports.js'
+import type { ResourceIssuer, ResourceKey, WaitUntil } from '../ports.js'
 import { assertInForce, parseResourceToken, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import { computeThumbprint } from '../protocol/device-proof.js'
 import { addressOfDid, assertNetwork, canonicalDid, hasEthrMethod, isDid, isEthrDid } from '../protocol/did.js'
@@ -27,14 +27,19 @@ const STUCK_SECONDS = 10
 
 /** Dependencies of the verifier, with names as in the options of the library. */
 export interface ResourceIssuerParts {
+  /** `serviceUrl` of the service that issues the tokens: their `iss`. */
   issuer: string
+  /** URL of this service: the `aud` of the tokens. */
   audience: string
   /** Keys of the issuer, each under its thumbprint. Undefined: they are fetched from the issuer. */
   keys?: readonly ResourceKey[] | undefined
   /** Whether to refuse tokens of sessions that ended at the issuer. Default false. */
   endedSessions?: boolean | IssuerEndedSessionsOptions | undefined
+  /** Accepted networks of `did:ethr` users. Undefined: every network. */
   networks: readonly string[] | undefined
+  /** Clock for the lifetimes of tokens and cached keys. */
   clock: Clock
+  /** Receiver of a warning when keys or the list of ended sessions cannot be fetched. */
   logger: Pick<Logger, 'warn'>
   /** Loads the curve of `did:ethr` users and of the list of ended sessions. */
   loadCurve: () => Promise<IssuerCurve>
@@ -222,35 +227,4 @@ async function fetchJson(url: string): Promise<unknown> {
   const { status, text } = await fetchBounded(url, {}, limits)
   if (status !== 200) throw new Error(`${url} answered ${String(status)}`)
   return JSON.parse(text)
-}
-
-/** Returns the published form of a key: its public half, with its thumbprint (RFC 7638) as `kid`. */
-async function publishedKey({ x = '', y = '' }: ResourceKey) {
-  const { calculateJwkThumbprint } = await import('jose')
-  const jwk = { kty: 'EC', crv: 'P-256', x, y }
-  return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: 'ES256', use: 'sig' }
-}
-
-/** Creates signer and publisher of P-256 keys. Each key's `kid` is its thumbprint (RFC 7638). */
-export function createResourceKeys(keys: readonly ResourceKey[]): ResourceKeys {
-  const loaded = createLazy(async () => {
-    const { importJWK, SignJWT } = await import('jose')
-    const load = async (jwk: ResourceKey) => {
-      const published = await publishedKey(jwk)
-      const { kty, crv, x, y, kid } = published
-      const key = await importJWK({ kty, crv, x, y, d: jwk.d ?? '' }, 'ES256')
-      const sign: ResourceKeys['sign'] = (claims) =>
-        new SignJWT(claims).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid }).sign(key)
-      return { sign, published }
-    }
-    return Promise.all(keys.map(load))
-  })
-  return {
-    async sign(claims) {
-      const [first] = await loaded()
-      if (first === undefined) throw new TypeError('there is no key for tokens of other services')
-      return first.sign(claims)
-    },
-    publish: async () => ({ keys: (await loaded()).map(({ published }) => published) })
-  }
 }

@@ -14,7 +14,8 @@ const PRIVATE_KEY = /^(?:0x)?[0-9a-fA-F]{64}$/
 const DEFAULT_NETWORK = 'rsk'
 const OUT_OF_RANGE = 'the private key is not in the range of secp256k1'
 
-const SIGNER_SECONDS = 10
+/** Time limit for a call to a remote signer. The deadline of the request may be earlier. */
+export const SIGNER_SECONDS = 10
 const RETRY_AFTER_SECONDS = 5
 // Probes do not have the form of a JWT, so that the signature of a probe is never the signature of a token.
 const FIRST_PROBE = 'express-did-auth asks: which key is this?'
@@ -107,6 +108,16 @@ export async function issueJwt(
   return createJWT(payload, { issuer: payload.iss, signer }, { alg: 'ES256K', typ: typ as 'JWT' })
 }
 
+/** Creates the error for a remote signer that failed. */
+export function createSignerError(cause: unknown): DidAuthError {
+  return new DidAuthError('ERR_SIGNER', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
+}
+
+/** Creates the cause for a remote signer that took too long. */
+export function createLateError(): Error {
+  return new Error(`the signer took longer than ${String(SIGNER_SECONDS)} s`)
+}
+
 interface SignerParts {
   curve: Curve
   logger: Logger
@@ -125,19 +136,14 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
   let warnedAddress: string | undefined
   let lastKey: Uint8Array | undefined
 
-  const createError = (cause: unknown): DidAuthError =>
-    new DidAuthError('ERR_SIGNER', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
-
-  const expired = (): Error => new Error(`the signer took longer than ${String(SIGNER_SECONDS)} s`)
-
   const askSigner = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
     try {
-      const output = await deadline.within(SIGNER_SECONDS, () => signer(data), expired)
+      const output = await deadline.within(SIGNER_SECONDS, () => signer(data), createLateError)
       const signature = parseSignerOutput(output)
       if (signature !== undefined) return signature
       throw new TypeError('the signer returned no ES256K signature')
     } catch (cause) {
-      throw createError(cause)
+      throw createSignerError(cause)
     }
   }
 
@@ -151,7 +157,7 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
     try {
       return isEthrDid(serviceDid) ? addressOfDid(serviceDid, parts.curve) : undefined
     } catch (cause) {
-      throw createError(new Error('serviceDid has a public key that is not a point of the curve', { cause }))
+      throw createSignerError(new Error('serviceDid has a public key that is not a point of the curve', { cause }))
     }
   }
 
@@ -162,7 +168,8 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
     if (expectedKey !== undefined) return expectedKey
     const secondKeys = await recoverKeys(SECOND_PROBE)
     const commonKey = firstKeys.find((first) => secondKeys.some((second) => Buffer.compare(first, second) === 0))
-    if (commonKey === undefined) throw createError(new Error('the signer made two signatures with different keys'))
+    if (commonKey === undefined)
+      throw createSignerError(new Error('the signer made two signatures with different keys'))
     const address = addressOfPublicKey(parts.curve, commonKey)
     if (expected !== undefined && warnedAddress !== address) {
       warnedAddress = address
@@ -189,14 +196,14 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
       () => cachedKey,
       () => {
         publicKey.forget(cachedKey)
-        return createError(expired())
+        return createSignerError(createLateError())
       }
     )
     const signature = await askSigner(data, deadline)
     if (parts.curve.verify(parts.curve.sha256(data), signature, key)) return signature
     // The signer has changed its key or returned an invalid signature. The next request learns the key again.
     publicKey.forget(cachedKey)
-    throw createError(new Error("the signature does not match the signer's previous key"))
+    throw createSignerError(new Error("the signature does not match the signer's previous key"))
   }
 
   return { publicKey, issueJwt: (payload, deadline, typ) => issueJwt(payload, (data) => sign(data, deadline), typ) }

@@ -1,8 +1,10 @@
 import * as rules from './rules.js'
 import { siweRules, type CompleteSiweOptions, type SiweOptions } from './siwe-options.js'
-import type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
+import type { AuthenticationBusinessLogic, DescribeSession } from '../ports.js'
+import type { RefreshBusinessLogic, SignupBusinessLogic } from '../ports.js'
 import type { Clock, IssuerEndedSessionsOptions, ContractVerifier, DidResolver, Logger } from '../ports.js'
-import { storeVerbs, type OnSecurityEvent, type ResourceKey, type Signer, type Store } from '../ports.js'
+import { storeVerbs, type ExternalResourceKey, type OnSecurityEvent, type ResourceKey } from '../ports.js'
+import type { Signer, Store } from '../ports.js'
 import { isDid, isKeyDid, isUserNetwork, toNetwork } from '../protocol/did.js'
 import { isObject } from '../protocol/json.js'
 import { isLoginDialect } from '../protocol/login-message.js'
@@ -115,8 +117,8 @@ export interface DidAuthConfig {
   sessionsPath?: string | undefined
   /** URLs of other services for which users get tokens: https or this machine, at most 50. Needs `resourceKeys`. */
   resources?: readonly string[] | undefined
-  /** Private P-256 keys as JWK. The first signs the tokens for `resources`; all public keys are published. */
-  resourceKeys?: readonly ResourceKey[] | undefined
+  /** P-256 keys, as private JWK or external. The first signs tokens for `resources`; all public keys are published. */
+  resourceKeys?: readonly (ResourceKey | ExternalResourceKey)[] | undefined
   /** Path of the tokens for `resources`. Default `/resource-token`. */
   resourceTokenPath?: string | undefined
   /**
@@ -156,6 +158,8 @@ export interface DidAuthConfig {
    * `trustedOrigins`.
    */
   deviceBinding?: 'off' | 'accepted' | 'required' | undefined
+  /** Describes the client of a login for the list of the user's sessions: `Chrome on Windows`. Default: nothing. */
+  describeSession?: DescribeSession | undefined
   /** Receives each event that operators may want to count or to be notified of. */
   onSecurityEvent?: OnSecurityEvent | undefined
   /** Format of error answers if `Accept` does not decide: `text` (default), or `problem` for RFC 9457. */
@@ -191,12 +195,7 @@ export const declarations = {
     isSetting: true
   },
   previousServiceDids: {
-    ...rules.acceptList(
-      rules.isNamedKey,
-      'give an array of at most 10 DIDs of did:ethr, each of an earlier key',
-      0,
-      10
-    ),
+    ...rules.acceptList(rules.isNamedKey, 'give an array of at most 10 DIDs of did:ethr, of earlier keys', 0, 10),
     default: [],
     isSetting: true
   },
@@ -250,7 +249,7 @@ export const declarations = {
     isSetting: true
   },
   resourceKeys: {
-    ...rules.acceptList(rules.isResourceKey, 'give an array of private keys of P-256 as JWK, with kty, crv, x, y, d'),
+    ...rules.acceptList(rules.isResourceKey, 'give an array of private keys of P-256 as JWK, or { publicKey, sign }'),
     default: [],
     isSetting: true
   },
@@ -265,6 +264,7 @@ export const declarations = {
   discovery: { ...rules.boolean, default: false },
   endedSessions: { ...rules.boolean, default: false },
   deviceBinding: { ...rules.acceptValues('off', 'accepted', 'required'), default: 'off' },
+  describeSession: { ...rules.anyFunction, isSetting: true },
   onSecurityEvent: rules.anyFunction,
   errorFormat: { ...rules.acceptValues('text', 'problem'), default: 'text', isSetting: true },
   replayProtection: { ...rules.acceptValues('single-use', 'window'), default: 'single-use' },

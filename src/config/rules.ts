@@ -108,7 +108,10 @@ export const isHost = (value: unknown): boolean =>
   typeof value === 'string' && parseUrl(`https://${value}`)?.host === value.toLowerCase()
 
 /** Whether a value has the form of a private P-256 key. Loading it for `ready` checks that its halves match. */
-export const isResourceKey = (key: unknown): boolean => isP256Key(key, ['x', 'y', 'd'])
+/** Whether a value is a private key of P-256, or the public half of one with the function that signs. */
+export const isResourceKey = (key: unknown): boolean =>
+  isP256Key(key, ['x', 'y', 'd']) ||
+  (isP256Key(readField(key, 'publicKey')) && typeof readField(key, 'sign') === 'function')
 
 export function isTrustedIssuer(value: unknown): boolean {
   const [audience, keys] = [readField(value, 'audience') ?? 'serviceUrl', readField(value, 'keys')]

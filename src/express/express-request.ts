@@ -22,16 +22,22 @@ export function findRequestId(req: Request): string | undefined {
 /** Express request with the interface that the endpoints read. */
 export class ExpressRequest implements HttpRequest {
   readonly #req: Request
+  /** HTTP method in upper case. */
   readonly method: string
+  /** Path and query as the client sent them. */
   readonly originalUrl: string
+  /** Path of the router; empty at the root. */
   readonly mountPath: string
+  /** Headers by lower-case names. */
   readonly headers: RequestHeaders
   /**
    * Address of the client according to the application's setting `trust proxy`. Empty if the connection is closed: such
    * requests share their budgets, so that nobody avoids a budget by disconnecting.
    */
   readonly clientAddress: string
+  /** Whether the request has `X-Forwarded-For` and the application trusts no proxy. */
   readonly isBehindUnknownProxy: boolean
+  /** Whether the socket of the request is destroyed. */
   readonly isGone = (): boolean => this.#req.socket.destroyed
 
   constructor(req: Request) {
@@ -44,18 +50,22 @@ export class ExpressRequest implements HttpRequest {
     this.isBehindUnknownProxy = req.headers['x-forwarded-for'] !== undefined && !trustsProxy(req)
   }
 
+  /** Id that the server gave to the request. */
   get id(): string | undefined {
     return findRequestId(this.#req)
   }
 
+  /** Cookies of the header `Cookie`, parsed at each access. */
   get cookies(): Readonly<Record<string, unknown>> {
     return parseCookies(this.#req.headers.cookie)
   }
 
+  /** Returns the type that Express prefers among `types`; false if the client accepts none. */
   accepts(types: string[]): string | false {
     return this.#req.accepts(types)
   }
 
+  /** Returns the body that a parser has read, or receives at most `maxBytes`: {@link HttpRequest.receiveBody}. */
   async receiveBody(maxBytes: number | undefined): Promise<unknown> {
     if (hasParsedBody(this.#req)) return this.#req.body as unknown
     if (this.#req.readableEnded) return {}

@@ -1,5 +1,6 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { SiweSettings } from '../config/settings.js'
+import { assertAllowed, assertAllowOption } from '../did-auth-info.js'
 import { DidAuthError } from '../errors.js'
 import { verifyApprovedRequest } from '../http/approval.js'
 import { describeUser, hasToken, passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
@@ -19,10 +20,15 @@ export type DescribeRequest = (req: Request) => string | Promise<string>
 
 /** Creates a middleware for protected routes: it sets `req.user` and `req.auth`, and answers every refusal itself. */
 export function createDidGuard(http: HttpParts, options: GuardOptions): RequestHandler {
-  const { optional = false } = options
-  const guard = createGuard(http, async (req) => {
-    await admit(http, req, options)
-  })
+  const { optional = false, allow } = options
+  assertAllowOption(options)
+  const guard = createGuard(
+    http,
+    async (req) => {
+      await admit(http, req, options)
+    },
+    async ({ auth }) => auth && assertAllowed(allow, auth)
+  )
   return (req, res, next: NextFunction | undefined) => {
     if (next === undefined) {
       throw new TypeError('requireDid is the middleware itself: write app.get(path, requireDid, handler), without ()')
@@ -65,12 +71,23 @@ async function readApprovedBody(req: Request): Promise<Uint8Array> {
   return body instanceof Uint8Array ? body : new Uint8Array()
 }
 
-/** Creates a middleware that lets a request pass when `pass` resolves, and answers what it throws. */
-function createGuard(http: HttpParts, pass: (req: Request) => Promise<void>): RequestHandler {
+/**
+ * Creates a middleware that lets a request pass when `pass` and then `allow` resolve, and answers what they throw. The
+ * application's error handler gets an error of `allow` that is no DidAuthError.
+ */
+function createGuard(
+  http: HttpParts,
+  pass: (req: Request) => Promise<void>,
+  allow?: (req: Request) => Promise<void>
+): RequestHandler {
   const passOrAnswer = async (req: Request, res: Response, next: NextFunction): Promise<void> => {
+    let isAdmitted = false
     try {
       await pass(req)
+      isAdmitted = true
+      await allow?.(req)
     } catch (error) {
+      if (isAdmitted && !(error instanceof DidAuthError)) throw error
       sendError(http.answerError, req, res, error)
       return
     }

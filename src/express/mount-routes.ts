@@ -9,7 +9,9 @@ import { ExpressRequest, sendAnswer } from './express-request.js'
 
 /** Any Express 4.18+ or 5 application or router. */
 export interface ExpressApp {
+  /** Adds a handler for all paths. */
   use(handler: RequestHandler): unknown
+  /** Adds a handler of errors for the paths of the library's routes. */
   use(path: RegExp, handler: ErrorRequestHandler): unknown
 }
 

@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import type { NewSession } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { bindToDevice, type PresentedProof } from './device-binding.js'
@@ -35,14 +36,14 @@ export interface VerifiedLogin {
  * code of `runBusinessLogic` and `openSession`
  */
 export async function completeLogin(parts: LoginParts, login: VerifiedLogin): Promise<Tokens> {
-  const { event, user, proof, logic, claims } = login
+  const { event, user, client, proof, logic, claims } = login
   const binding = bindToDevice(parts, login.deviceProof)
-  await charge(parts, login.client, 'logins')
+  await charge(parts, client, 'logins')
   await login.consume()
   const logicClaims = logic && (await runBusinessLogic(parts, logic))
   const hasOwnClaims = claims !== undefined || binding !== undefined
   const tokenClaims = hasOwnClaims ? { ...logicClaims, ...claims, ...binding } : logicClaims
-  return openSession(parts, user, { event, proof, tokenClaims })
+  return openSession(parts, user, { event, proof, tokenClaims, description: client.describe?.() })
 }
 
 /**
@@ -53,10 +54,10 @@ export async function completeLogin(parts: LoginParts, login: VerifiedLogin): Pr
 async function openSession(
   parts: LoginParts,
   user: ProvedUser,
-  session: { event: 'login' | 'signup'; proof: LoginProof; tokenClaims: JsonObject | undefined }
+  session: Pick<VerifiedLogin, 'event' | 'proof'> & Pick<NewSession, 'tokenClaims' | 'description'>
 ): Promise<Tokens> {
   const { settings, clock, store, logger, report } = parts
-  const { event, proof } = session
+  const { event, proof, description } = session
   const nowSeconds = clock.nowSeconds()
   const tokenClaims =
     settings.didControl === 'document' ? { ...session.tokenClaims, ctl: user.address } : session.tokenClaims
@@ -72,6 +73,7 @@ async function openSession(
     tokenClaims,
     nowSeconds,
     expiresAtSeconds,
+    description,
     listUntilSeconds: computeListUntil(settings, nowSeconds)
   })
   if (evicted > 0) {

@@ -45,6 +45,7 @@ export interface Quota {
   budget: Budget | 'requests' | 'deviceProofs'
   /** Budget and owner in plain text. Stores get only an HMAC of it. */
   name: string
+  /** Maximum number of requests in a time slot; `Infinity` for no limit. */
   limit: number
 }
 
@@ -67,6 +68,8 @@ export interface Caller extends Client {
   readonly isShared: boolean
   /** Whether the address is unknown. Then only budgets of a DID count, and all such callers have one. */
   readonly isUnknown?: boolean
+  /** Returns the description that a new session stores. It never throws. */
+  readonly describe?: () => string | undefined
 }
 
 /** Parts from which budgets are computed. */

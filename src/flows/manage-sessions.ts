@@ -106,12 +106,13 @@ export async function listSessions(
 /** Lists the caller's active sessions for clients, the newest first, without claims. @throws DidAuthError ERR_STORE */
 export async function listOwnSessions(parts: SessionParts, user: AuthenticatedUser): Promise<object[]> {
   const sessions = await listSessions(parts, user.canonicalDid)
-  return sessions.map(({ sessionId, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }) => ({
+  return sessions.map(({ sessionId, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds, description }) => ({
     sessionId,
     createdAt: createdAtSeconds,
     refreshedAt: rotatedAtSeconds,
     expiresAt: expiresAtSeconds,
-    isCurrent: sessionId === user.claims.sid
+    isCurrent: sessionId === user.claims.sid,
+    description
   }))
 }
 

@@ -186,9 +186,9 @@ export interface ResourceToken {
   expiresIn: number
 }
 
-type ResourceParts = Pick<Parts, 'settings' | 'clock' | 'random' | 'resourceKeys'>
+type ResourceParts = Pick<Parts, 'settings' | 'clock' | 'random' | 'resourceKeys' | 'deadline'>
 
-/** Issues a user's token for another service. @throws DidAuthError ERR_RESOURCE */
+/** Issues a user's token for another service. @throws DidAuthError ERR_RESOURCE, ERR_SIGNER */
 export async function issueResourceToken(
   parts: ResourceParts,
   { claims: { nbf: _nbf, use: _use, ctl: _ctl, cnf: _cnf, ...userClaims } }: AuthenticatedUser,
@@ -201,13 +201,14 @@ export async function issueResourceToken(
 
 /** Signs a token for another service. @param claims - with `aud`, `sub`, `client_id` @see RFC 9068, section 2.2 */
 export async function signResourceToken(
-  { settings, clock, random, resourceKeys }: ResourceParts,
+  { settings, clock, random, resourceKeys, deadline }: ResourceParts,
   claims: JsonObject
 ): Promise<ResourceToken> {
   const iat = clock.nowSeconds()
   const times = { exp: iat + RESOURCE_TOKEN_SECONDS, iat }
   const ids = { iss: settings.serviceUrl, jti: random.id(TOKEN_ID_BYTES) }
-  return { accessToken: await resourceKeys.sign({ ...claims, ...ids, ...times }), expiresIn: RESOURCE_TOKEN_SECONDS }
+  const accessToken = await resourceKeys.sign({ ...claims, ...ids, ...times }, deadline)
+  return { accessToken, expiresIn: RESOURCE_TOKEN_SECONDS }
 }
 
 /** Creates the error for a resource that is not one of the option's. */

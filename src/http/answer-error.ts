@@ -25,12 +25,15 @@ export interface FailedRequest extends ErrorAnswer {
   logText?: string
   /** The check that refused, only for the log. */
   reason?: RefusalReason | undefined
+  /** Underlying error, only for the log. */
   cause?: unknown
   /** Headers of the answer in addition to those that each error has. */
   headers?: Readonly<Record<string, string>> | undefined
 }
 
+/** Options of the function that logs and answers errors. */
 export interface ErrorAnswererOptions extends ErrorAnswerOptions {
+  /** Receiver of refusals (debug, and warn for the first of a code) and failures (error). */
   logger: Logger
   /** Receives refusals that an operator may want to count. */
   report?: Parts['report']

@@ -2,7 +2,8 @@ import { isIP } from 'node:net'
 import { findIpv6Site } from '../client-site.js'
 import type { Caller } from '../flows/limits.js'
 import type { HttpRequest } from '../http-messages.js'
-import type { Client, Logger } from '../ports.js'
+import type { Client, DescribeSession, Logger } from '../ports.js'
+import { toSessionDescription } from '../protocol/session.js'
 
 /** Length of the longest IPv6 address. Behind a trusted proxy, an address can be any text of a header. */
 const MAX_ADDRESS_LENGTH = 45
@@ -32,7 +33,8 @@ export function createClient(request: Pick<HttpRequest, 'clientAddress' | 'isGon
  */
 export function createCallerFinder(
   trustedOrigins: ReadonlySet<string>,
-  logger: Logger
+  logger: Logger,
+  describeSession?: DescribeSession
 ): (request: HttpRequest) => Caller {
   const warned = new Set<string>()
   const warnOnce = ({ id }: HttpRequest, { event }: { event: string }, message: string): void => {
@@ -53,8 +55,25 @@ export function createCallerFinder(
       warnOnce(request, { event: 'client-address-unknown' }, message)
     }
     const networks = listCountedNetworks(client.network, isForeignPage(request, trustedOrigins) ? ' foreign' : '')
-    return { ...client, networks, isShared, isUnknown }
+    const describe = (): string | undefined => describeSession && describeClient(describeSession, request, logger)
+    return { ...client, networks, isShared, isUnknown, describe }
   }
+}
+
+/** Describes the client of a request by the application's function. A failure is logged, and refuses no login. */
+function describeClient(describe: DescribeSession, { headers }: HttpRequest, logger: Logger): string | undefined {
+  try {
+    // Callers in JavaScript may return any value.
+    const description = describe({ headers }) as unknown
+    if (description === undefined || description === null) return undefined
+    if (typeof description === 'string') return toSessionDescription(description)
+    // The rejection of an async function must not end the process.
+    Promise.resolve(description).catch(() => undefined)
+  } catch {
+    // The cause is not logged, because it may quote a header.
+  }
+  logger.error({ event: 'session-description-failed' }, 'describeSession threw, or returned no text')
+  return undefined
 }
 
 /** Whether an image, a form or a script of another site made a browser send it. @see Fetch Metadata Request Headers */

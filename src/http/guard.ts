@@ -1,5 +1,5 @@
 import type { Settings } from '../config/settings.js'
-import type { DidAuthInfo } from '../did-auth-info.js'
+import type { AllowUser, DidAuthInfo } from '../did-auth-info.js'
 import { admitUser } from '../flows/authenticate.js'
 import { assertRequestOfDevice } from '../flows/device-binding.js'
 import type { Caller, Quotas } from '../flows/limits.js'
@@ -8,6 +8,7 @@ import type { HttpRequest } from '../http-messages.js'
 import type { AuthenticatedUser } from '../ports.js'
 import type { AccessTokenClaims } from '../protocol/access-token.js'
 import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
+import { trace } from '../tracing.js'
 import type { AnswerError } from './answer-error.js'
 import { isForeignPage } from './client-network.js'
 import { readDeviceProof } from './device-proof.js'
@@ -39,6 +40,11 @@ export interface GuardOptions {
   deviceProof?: boolean | undefined
   /** Lets a request without token pass, with `req.user` undefined. An invalid token is still refused. Default false. */
   optional?: boolean | undefined
+  /**
+   * Decides whether the user may make the request, after every other check: anything but `true` is 403 ERR_FORBIDDEN. A
+   * request that `optional` lets pass without a user is not asked about. Default: every user may.
+   */
+  allow?: AllowUser
 }
 
 /** Whether a request has a token, valid or not. A guard with `optional` lets others pass. */
@@ -61,11 +67,22 @@ export function assertNotForged({ transport, settings }: HttpParts, request: Htt
  * @returns the user, and the parts for the rest of the request, which have its deadline
  * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_DUPLICATE_COOKIE, as `admitUser`; ERR_DEVICE_PROOF, ERR_DEVICE_NONCE
  */
-export async function passWithDid(
+export function passWithDid(
   http: HttpParts,
   request: HttpRequest,
-  { checkSession = false, deviceProof = false }: GuardOptions = {},
+  options: GuardOptions = {},
   countedClaims?: AccessTokenClaims
+): Promise<{ parts: Parts; user: AuthenticatedUser }> {
+  const message = { serviceUrl: http.settings.serviceUrl }
+  const run = (): Promise<{ parts: Parts; user: AuthenticatedUser }> => findUser(http, request, options, countedClaims)
+  return trace('guard', message, run, ({ user }) => ({ did: user.claims.sub }))
+}
+
+async function findUser(
+  http: HttpParts,
+  request: HttpRequest,
+  { checkSession = false, deviceProof = false }: GuardOptions,
+  countedClaims: AccessTokenClaims | undefined
 ): Promise<{ parts: Parts; user: AuthenticatedUser }> {
   const { transport, settings } = http
   const resourceToken = transport.readResourceToken(request)

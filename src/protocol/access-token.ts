@@ -28,17 +28,25 @@ export const RESERVED_CLAIMS: ReadonlySet<string> = new Set([
 
 /** The payload of a verified access token: the protocol's claims, and those that business logic added. */
 export interface AccessTokenClaims {
+  /** DID of the service; of a resource token, its `serviceUrl`. */
   readonly iss: string
+  /** URL of the service that accepts the token. */
   readonly aud: string
+  /** DID of the user, as received at login. */
   readonly sub: string
   /** Seconds since the Unix epoch, as are `nbf` and `iat`. */
   readonly exp: number
+  /** Time before which the token is refused. */
   readonly nbf: number
+  /** Time at which the token was issued. */
   readonly iat: number
+  /** Random id of the token. */
   readonly jti?: string
   /** Session of the token. Absent if another program issued the token with the service's key. */
   readonly sid?: string
+  /** Mark of access tokens. Other tokens of the service are refused. */
   readonly use?: 'access'
+  /** Claims that business logic added. */
   readonly [claim: string]: unknown
 }
 
@@ -72,6 +80,7 @@ export interface AccessTokenExpectation {
   serviceUrl: string
   /** Public key of the service, uncompressed, 65 bytes. */
   publicKey: Uint8Array
+  /** Current time, in seconds since the Unix epoch. */
   nowSeconds: number
   /** Maximum lifetime in seconds, see {@link assertInForce}. */
   maxLifetimeSeconds?: number | undefined

@@ -57,6 +57,7 @@ export const MAX_RECOVERIES = 24
 export interface ChallengeResponse {
   /** Addresses that control the user's DID, lower case. */
   controllers: ReadonlySet<string>
+  /** Signature over one of the accepted messages. */
   signature: RecoverableSignature
   /** Returns the accepted messages for a challenge, the likeliest first. */
   messagesOver: (challenge: string) => string[]

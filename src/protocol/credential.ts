@@ -26,6 +26,7 @@ export interface VerifiedCredential {
   subject: string | undefined
   /** `vc.type`, always an array. */
   type: string[]
+  /** `vc.credentialSubject`: the issuer's statements about the user. */
   credentialSubject: Record<string, unknown>
   /** Seconds since the Unix epoch. Undefined if the credential never expires. */
   expiresAtSeconds: number | undefined

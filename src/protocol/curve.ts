@@ -9,7 +9,9 @@ export interface Curve {
    * (JavaScript) in runtimes that compile no WebAssembly, such as Workers.
    */
   readonly kind: 'native' | 'wasm' | 'pure'
+  /** Returns the SHA-256 hash. */
   sha256(data: string | Uint8Array): Uint8Array
+  /** Returns the Keccak-256 hash. */
   keccak256(data: string | Uint8Array): Uint8Array
   /** Returns lower-case hexadecimal without `0x`. */
   keccak256Hex(data: string | Uint8Array): string

@@ -46,6 +46,7 @@ export function computeSessionTag(curve: Pick<Curve, 'sha256'>, sessionId: strin
 export interface UnverifiedList extends EndedSessionList {
   /** DID whose key has to have signed the list. */
   issuer: string
+  /** The parsed list, for verifying its signature. */
   jwt: ParsedJwt
 }
 
@@ -59,6 +60,7 @@ export interface EndedListExpectation {
   after: number | undefined
   /** `until` of the last accepted list; undefined for the first one. */
   lastUntil: number | undefined
+  /** Current time, in seconds since the Unix epoch. */
   nowSeconds: number
 }
 

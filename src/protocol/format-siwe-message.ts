@@ -1,13 +1,18 @@
 /** Fields of an EIP-4361 message, in the spelling of the message. */
 export interface SiweMessage {
+  /** Scheme before the domain, such as `https`. Absent: none. */
   scheme?: string | undefined
   /** Host of the page that requests the signature, with its port. */
   domain: string
   /** `0x` and 40 hexadecimal digits, in any letter case. */
   address: string
+  /** One line for the user. Absent: none. */
   statement?: string | undefined
+  /** URI of the service that the login is for. */
   uri: string
+  /** Id of the account's chain, at least 1. */
   chainId: number
+  /** Nonce of the service, at least 8 letters and digits. */
   nonce: string
   /** Date and time of RFC 3339. */
   issuedAt: string
@@ -15,7 +20,9 @@ export interface SiweMessage {
   expirationTime?: string | undefined
   /** Date and time of RFC 3339. */
   notBefore?: string | undefined
+  /** Id of the request; of an approval, SHA-256 of the body in hex. Absent: none. */
   requestId?: string | undefined
+  /** URIs that the text lists. Absent: no list. */
   resources?: readonly string[] | undefined
 }
 
@@ -57,6 +64,7 @@ const APPROVAL_STATEMENT = /^Approve: (.+) \(([^ ]+) ([^ ]+?)(?:\.\.\. sha256:([
 export interface ApprovedRequest {
   /** Text that tells the user what the request does. */
   line: string
+  /** HTTP method in upper case. */
   method: string
   /** The path with its query, cut to 200 characters. */
   path: string

@@ -1,5 +1,6 @@
 /** Any value of JSON. */
 export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue }
+/** A JSON object. */
 export type JsonObject = Record<string, JsonValue>
 
 /** Whether a value is a JSON object: neither an array nor null. */

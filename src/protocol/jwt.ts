@@ -5,10 +5,13 @@ import { isObject } from './json.js'
 
 /** A well-formed compact JWS. Its signature is not verified yet. */
 export interface ParsedJwt {
+  /** Decoded header. Its members are not checked. */
   header: Record<string, unknown>
+  /** Decoded claims. They are not checked. */
   payload: Record<string, unknown>
   /** The signed text: header and payload, as received. */
   signingInput: string
+  /** Decoded signature, of any length. */
   signature: Uint8Array
 }
 

@@ -7,6 +7,7 @@ import { assertOwnSite, parseSiweMessage } from './siwe-message.js'
 
 /** Message that a user signed to log in or to sign up, with its signature. */
 export interface LoginProof {
+  /** The complete text, exactly as it was signed. */
   message: string
   /** `0x` and hexadecimal digits. The signature of a key has 65 bytes. */
   signature: string

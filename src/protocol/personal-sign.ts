@@ -9,7 +9,9 @@ const EIP_155_CHAIN_IDS: readonly number[] = [1, 30, 31]
 
 /** A recoverable signature: 64 bytes (r then s), and the number of the candidate key that made it. */
 export interface RecoverableSignature {
+  /** 64 bytes, with a low s. */
   bytes: Uint8Array
+  /** Number of the candidate, which `v` of the signature encodes. */
   recovery: 0 | 1
 }
 

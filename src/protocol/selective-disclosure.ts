@@ -9,7 +9,9 @@ const MAX_CLAIM_LENGTH = 4096
 
 /** A claim without a credential, as a service requests it or as a user states it. @see specification, "Claim" */
 export interface Claim {
+  /** Name of the claim, such as `email`. */
   claimType: string
+  /** Value that the user states; empty in a request. */
   claimValue: string
   /** Reason for the request, as shown to the user. */
   reason?: string

@@ -6,11 +6,19 @@ export const MAX_SESSIONS_PER_DID = 50
 /** Number of replaced refresh tokens that a session stores, to detect their reuse. */
 export const MAX_REPLACED_TOKENS = 16
 
+/** Maximum number of characters of a session's description. */
+const MAX_DESCRIPTION_CHARACTERS = 80
+
+/** Characters that a list cannot show: controls, formats such as changes of direction, unpaired surrogates. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]+/gu
+
 /** A user's session on one device. An expired session is still `active`: compare `expiresAtSeconds`. */
 export interface Session {
+  /** Random id of the session: the `sid` of its tokens. It is no secret. */
   readonly sessionId: string
   /** The user's DID as received at login: the `sub` of its access tokens. */
   readonly did: string
+  /** `revoked`: ended by the service, by business logic, or after a reused refresh token. */
   readonly state: 'active' | 'loggedOut' | 'revoked'
   /** Claims that each access token of the session contains: those of business logic, and those of the login. */
   readonly tokenClaims: JsonObject | undefined
@@ -20,12 +28,15 @@ export interface Session {
   readonly rotatedAtSeconds: number
   /** Time at which the current refresh token expires, in seconds since the Unix epoch. */
   readonly expiresAtSeconds: number
+  /** Description of the client at login, for lists of sessions: `Chrome on Windows`. At most 80 characters. */
+  readonly description?: string | undefined
 }
 
 /** A refresh token that a newer one has replaced. */
 export interface ReplacedToken {
   /** SHA-256 as base64url. A store may shorten it to the first 24 characters (144 bits). */
   readonly hash: string
+  /** Time of the replacement, in seconds since the Unix epoch. */
   readonly replacedAtSeconds: number
 }
 
@@ -48,12 +59,20 @@ export function endOfSession(
   return Math.min(expiresAtSeconds, createdAtSeconds + absoluteSessionSeconds)
 }
 
+/** Returns the description to store: at most 80 printable characters. Undefined if none is left. */
+export function toSessionDescription(text: string): string | undefined {
+  const printable = text.replace(UNPRINTABLE, '').trim()
+  const cut = Array.from(printable).slice(0, MAX_DESCRIPTION_CHARACTERS).join('').trimEnd()
+  return cut === '' ? undefined : cut
+}
+
 /** Input of `judgeRefresh` in addition to the session. */
 export interface PresentedRefreshToken {
   /** SHA-256 of the refresh token in the request, base64url. */
   presentedHash: string
   /** Hash of the next refresh token. A repeated request with the same `Idempotency-Key` has the same one. */
   nextHash: string
+  /** Current time, in seconds since the Unix epoch. */
   nowSeconds: number
   /** Seconds after its replacement in which a token is only refused, and its session is not revoked. */
   graceSeconds: number

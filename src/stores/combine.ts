@@ -4,8 +4,11 @@ import { memoryStores } from './memory/index.js'
 
 /** Parts of a store. Each may use a different engine, and one object may serve as several parts. */
 export interface StoreParts {
+  /** Sessions and replaced refresh tokens. */
   sessions: SessionStore & StoreLifecycle
+  /** Counts of used challenges and nonces. */
   challengeUses: ChallengeUseStore & StoreLifecycle
+  /** Counts of requests. */
   quotas: QuotaStore & StoreLifecycle
 }
 

@@ -60,6 +60,18 @@ export const sessionCases = [
     tamper(listed, { state: 'revoked', expiresAtSeconds: 0 })
     bench.expect([await bench.read('a'), await bench.read('a')], [before, before])
   }),
+  storeCase('lists a session with its description, also after a refresh, or with none', async (bench) => {
+    const description = 'Chrome "\\" auf Größe 💶'
+    await bench.create('a', { description })
+    await bench.create('b')
+    await bench.rotate('a', 0, 1)
+    const [other, listed] = await bench.store.listSessions(service, did, START_SECONDS + 10)
+    const found = await bench.find('a')
+    const descriptions = { listed: listed?.description, found: found?.description, other: other?.description }
+    // A store may store no descriptions. Then no session has one.
+    const isStored = descriptions.listed !== undefined
+    bench.expect(descriptions, isStored ? { listed: description, found: description } : {})
+  }),
   storeCase('stores times of more than 32 bits', async ({ create, find, expect }) => {
     await create('a', { until: 3_600_000_000_000 })
     expect((await find('a'))?.expiresAtSeconds, START_SECONDS + 3_600_000_000_000)

@@ -16,6 +16,7 @@ export interface StoreBounds {
 
 /** Empty store for one test. */
 export interface StoreUnderTest {
+  /** The store under test. The suite closes it. */
   store: Store
   /** A second store object with the same data, like that of another instance of the application. */
   another?: Store

@@ -13,18 +13,25 @@ import { deriveWalletKey } from './wallet.js'
 
 /** Service of a token by {@link accessTokenFor}: some options of `setupDidAuth`. */
 export interface TokenService {
+  /** `aud` of the token. */
   serviceUrl: string
+  /** `iss` of the token. */
   serviceDid: string
+  /** Signer with the key of `serviceDid`. */
   serviceSigner: Signer
   /** Validity of the token, in seconds. Default 600. */
   accessTokenExpirationTimeInSeconds?: number | undefined
+  /** Clock for the times of the token. Default: the machine's clock. */
   clock?: Clock | undefined
 }
 
 /** Options that {@link testConfig} returns. Spread them into those of `setupDidAuth`. */
 export interface TestConfig extends Pick<TokenService, 'serviceUrl' | 'serviceDid' | 'serviceSigner'> {
+  /** Published value. Everybody can compute challenges with it. */
   challengeSecret: string
+  /** `Infinity`: no limit. */
   maxRequestsPerTimeSlot: number
+  /** The logger `quietLogger`, which prints only failures. */
   logger: Logger
 }
 

@@ -3,6 +3,7 @@ import { WalletError, type TestWallet, type WalletInfo, type WalletRequest } fro
 /** Part of a {@link TestWallet} that a page sees. A test may pass another implementation, such as a faulty wallet. */
 export type PageWallet = Pick<TestWallet, 'info' | 'request' | 'on'>
 
+/** Options of {@link walletScript}. */
 export interface WalletScriptOptions {
   /** Milliseconds until the wallet appears, as with extensions that load late. Default 0: before the page. */
   afterMs?: number | undefined

@@ -3,6 +3,7 @@ import { pureCurve } from '../adapters/curve-pure.js'
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { ethrDid } from '../protocol/did.js'
 
+/** Options of {@link wallet}. */
 export interface WalletOptions {
   /** Answer to `eth_chainId`. Default 30, Rootstock. */
   chainId?: number | undefined
@@ -14,13 +15,17 @@ export interface WalletOptions {
 
 /** A page's request to a wallet: JSON-RPC by EIP-1193. */
 export interface WalletRequest {
+  /** Name of the method, such as `personal_sign`. */
   method: string
+  /** Parameters of the method, an array. */
   params?: unknown
 }
 
 /** An error of EIP-1193 or JSON-RPC with which wallets reject requests: 4001, 4100, 4200, -32002, -32602. */
 export class WalletError extends Error {
+  /** Always `WalletError`. */
   override readonly name = 'WalletError'
+  /** Code of EIP-1193 or JSON-RPC. */
   readonly code: number
 
   constructor(code: number, message: string) {
@@ -51,8 +56,11 @@ export function wallet(seed: string, options: WalletOptions = {}): TestWallet {
 
 /** A user's wallet for pages and scripts under test. Create it by {@link wallet}. */
 export class TestWallet {
+  /** Answer to `eth_chainId`. */
   readonly chainId: number
+  /** Network in the DID; empty for Ethereum. */
   readonly network: string
+  /** Data that the wallet announces to pages. */
   readonly info: WalletInfo
   #key: WalletKey
   #isConnected = false
@@ -124,6 +132,7 @@ export class TestWallet {
     return this
   }
 
+  /** Removes a listener for `accountsChanged`. */
   removeListener(_event: string, listener: Listener): this {
     this.#listeners.delete(listener)
     return this
@@ -188,6 +197,7 @@ const ICON = 'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg"/>'
 export interface WalletInfo {
   /** A UUID of version 4. */
   uuid: string
+  /** Name for users. */
   name: string
   /** A data URI. */
   icon: string

@@ -66,6 +66,7 @@ export interface AccessTokenVerifier {
    * @throws DidAuthError as above; also ERR_ACCESS_TOKEN_MISSING, ERR_DUPLICATE_COOKIE, ERR_CROSS_ORIGIN
    */
   request(request: TokenRequest, context?: { waitUntil?: WaitUntil | undefined }): Promise<VerifiedToken>
+  /** `serviceUrl` of the service that issues and accepts the tokens. */
   readonly audience: string
 }
 

@@ -1,6 +1,7 @@
 export { accessTokenVerifier, type AccessTokenVerifier, type VerifiedToken } from './access-token-verifier.js'
 export type { VerifierOptions } from './access-token-verifier.js'
 export { DidAuthError, errorStatuses, type DidAuthErrorCode, type DidAuthErrorOptions } from '../errors.js'
+export type { AdmittedUser, AllowUser } from '../did-auth-info.js'
 export type { DidAuthInfo } from '../express-types.js'
 export type { EndedSessionsOptions, IssuerEndedSessionsOptions, ResourceKey, WaitUntil } from '../ports.js'
 export type { IssuerResolver } from './issuer-keys.js'

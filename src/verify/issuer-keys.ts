@@ -12,6 +12,7 @@ const KEY_HEX = /^(?:0x)?(0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i
 
 /** Any did-resolver `Resolvable`. */
 export interface IssuerResolver {
+  /** Resolves a DID to a DID resolution result. */
   resolve(did: string): Promise<unknown>
 }
 

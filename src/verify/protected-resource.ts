@@ -23,14 +23,19 @@ export interface ProtectedResourceOptions {
 
 /** Part of an Express request that the middleware uses. */
 export interface MetadataRequest {
+  /** HTTP method in upper case. The middleware answers GET, HEAD and OPTIONS. */
   readonly method?: string | undefined
+  /** Path and query as the client sent them. */
   readonly originalUrl?: string | undefined
 }
 
 /** Part of an Express response that the middleware uses. */
 export interface MetadataResponse {
+  /** HTTP status, which the middleware sets. */
   statusCode: number
+  /** Sets a header of the response. */
   setHeader(name: string, value: string): unknown
+  /** Sends the response with this body. */
   end(body?: string): unknown
 }
 

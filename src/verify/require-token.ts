@@ -1,4 +1,5 @@
 import { sendErrorAnswer } from '../error-answer.js'
+import { assertAllowed, assertAllowOption, type AllowUser } from '../did-auth-info.js'
 import { DidAuthError, errorStatuses, type DidAuthErrorCode } from '../errors.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
 import type { AccessTokenVerifier, VerifiedToken } from './access-token-verifier.js'
@@ -8,15 +9,21 @@ import type { TokenRequest } from './token-request.js'
 
 /** Part of an Express request that the middleware uses. */
 export interface GuardedRequest extends TokenRequest {
+  /** Headers by lower-case names. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /** Returns the type that the client prefers; false if it accepts none. */
   accepts(types: string[]): string | false
 }
 
 /** Part of an Express response that the middleware uses. */
 export interface GuardedResponse {
+  /** HTTP status, which the middleware sets. */
   statusCode: number
+  /** Whether a response was already sent. */
   readonly headersSent: boolean
+  /** Sets a header of the response. */
   setHeader(name: string, value: string): unknown
+  /** Sends the response with this body. */
   end(body: string): unknown
 }
 
@@ -27,12 +34,15 @@ export interface RequireTokenOptions {
    * with the scheme `Bearer`, so that OAuth and MCP clients find the service that issues tokens (RFC 9728).
    */
   resourceMetadata?: string | undefined
+  /** Decides whether the user may make the request. Anything but `true` is 403 ERR_FORBIDDEN. Default: all may. */
+  allow?: AllowUser
 }
 
 /**
  * Creates Express middleware that lets only requests with a valid access token pass. It sets `req.user` and `req.auth`
  * as `requireDid` does. It answers 401 without a valid token, 403 to a cookie in an unsafe request that another site
- * caused, and 503 if the resolver, the issuer's keys or its list of ended sessions are unavailable.
+ * caused and to a user whom `allow` refuses, and 503 if the resolver, the issuer's keys or its list of ended sessions
+ * are unavailable.
  *
  * @param verify - the result of `accessTokenVerifier` or `resourceTokenVerifier`
  * @throws DidAuthError ERR_CONFIG, at setup, for any other argument
@@ -44,10 +54,16 @@ export function requireToken(
   options: RequireTokenOptions = {}
 ): (req: GuardedRequest, res: GuardedResponse, next: (error?: unknown) => void) => void {
   assertVerifier(verify)
-  const { resourceMetadata } = options
+  assertAllowOption(options)
+  const { resourceMetadata, allow } = options
   if (resourceMetadata !== undefined && !isQuotableUrl(resourceMetadata))
     throw createConfigError('requireToken: give resourceMetadata as an http(s) URL')
   return (req, res, next) => {
+    const verifyRequest = async (): Promise<VerifiedToken> => {
+      const token = await verify.request(req)
+      await assertAllowed(allow, token)
+      return token
+    }
     const pass = ({ did, ...auth }: VerifiedToken): void => {
       Object.assign(req, { user: { did }, auth })
       next()
@@ -60,7 +76,7 @@ export function requireToken(
       const challenge = resourceMetadata === undefined ? undefined : createChallenge(resourceMetadata, code)
       sendErrorAnswer(req, res, refusal, { serviceUrl: verify.audience, challenge })
     }
-    verify.request(req).then(pass, refuse).catch(next)
+    verifyRequest().then(pass, refuse).catch(next)
   }
 }
 

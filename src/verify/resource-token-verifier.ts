@@ -51,6 +51,7 @@ export interface ResourceTokenVerifier {
    * @see RFC 6750, section 2.1
    */
   request(request: TokenRequest, context?: { waitUntil?: WaitUntil | undefined }): Promise<VerifiedToken>
+  /** URL of this service: the `aud` of its tokens. */
   readonly audience: string
 }
 

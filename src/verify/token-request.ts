@@ -1,6 +1,8 @@
 /** A request of the Fetch API (Workers, Bun, Deno) or of Node. */
 export interface TokenRequest {
+  /** HTTP method in upper case. Default `GET`. */
   readonly method?: string | undefined
+  /** Object `Headers`, or values by lower-case names. */
   readonly headers:
     { get(name: string): string | null } | Readonly<Record<string, string | readonly string[] | undefined>>
 }

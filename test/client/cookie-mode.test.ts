@@ -39,6 +39,7 @@ describe('DidAuthClient in cookie mode', () => {
     expect(auth.session).toBeUndefined()
     const session = await auth.logIn()
     expect(session).toEqual({ did: alice.did, sessionId: expect.any(String), expiresAt: START_SECONDS + 600 })
+    expect(session.claims).toBeUndefined()
     expect(await requestStatus(auth)).toBe(200)
     const reloaded = openTab()
     await reloaded.ready

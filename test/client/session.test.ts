@@ -48,6 +48,26 @@ describe('DidAuthClient.session', () => {
     expect(reloaded.session).toEqual(session)
   })
 
+  it('has the claims of the current access token, after a login, a refresh and a reload', async () => {
+    service = await startClientService({
+      authenticationBusinessLogic: () => ({ tokenClaims: { role: 'reader' } }),
+      refreshBusinessLogic: () => ({ tokenClaims: { role: 'editor' } })
+    })
+    const auth = openTab()
+    const { did, sessionId } = await auth.logIn()
+    const { claims } = auth.session!
+    expect(claims).toMatchObject({ sub: did, sid: sessionId, exp: auth.session!.expiresAt, role: 'reader' })
+    service.clock.seconds += 600
+    expect(await requestStatus(auth)).toBe(200)
+    expect(auth.session!.claims).toMatchObject({ exp: auth.session!.expiresAt, role: 'editor' })
+    const reloaded = openTab()
+    await reloaded.ready
+    expect(reloaded.session!.claims).toEqual(auth.session!.claims)
+    expect([...storage.values.values()].join()).not.toContain('editor')
+    await auth.logOut()
+    expect(auth.session).toBeUndefined()
+  })
+
   it('is stored under keys of the URL and the DID; other texts under them count as empty', async () => {
     await openTab().logIn()
     const keys = [...storage.values.keys()]

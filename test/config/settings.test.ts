@@ -362,7 +362,9 @@ describe('parseConfig', () => {
       { ...resourceKey(1), d: undefined },
       { ...resourceKey(1), d: `${resourceKey(1).d}A` },
       { ...resourceKey(1), crv: 'P-384' },
-      { kty: 'oct', k: 'c2VjcmV0' }
+      { kty: 'oct', k: 'c2VjcmV0' },
+      { publicKey: resourceKey(1) },
+      { publicKey: { ...resourceKey(1), crv: 'secp256k1' }, sign: () => undefined }
     ].map((key): [string, unknown, string] => [
       'resourceKeys',
       [key],

@@ -25,6 +25,13 @@ describe('the Store contract on a broken store', () => {
     expect(failures.get(fails)).toContain(`${says}: `)
   })
 
+  it('passes a store that stores no descriptions', async () => {
+    const fault: Parameters<typeof makeBroken>[0] = (store) => ({
+      createSession: (session) => store.createSession({ ...session, description: undefined })
+    })
+    expect(await findFaults((bounds) => makeBroken(fault, bounds))).toEqual(new Map())
+  })
+
   it('fails in each case with two instances if the instances share nothing', async () => {
     const faults = await findFaults(() => ({ store: memoryStore(), another: memoryStore() }))
     const name = 'finds a new session by its id, with the hash of its refresh token'

@@ -1,11 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
-import cors from 'cors'
-import express, { type Express } from 'express'
-import { setupDidAuth, type ContractVerifier } from 'express-did-auth'
-import { testConfig } from 'express-did-auth/testing'
+import express from 'express'
+import type { ContractVerifier } from 'express-did-auth'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import request from 'supertest'
 import ts from 'typescript'
 import { readDocument, referenceFiles, root } from '../support/fixtures/documents.js'
 
@@ -108,28 +105,4 @@ const it = (_name: string, _run: () => Promise<void>): void => undefined
     expect([await ask('0x01'), await ask('0x02'), await ask('0x03')]).toEqual([true, false, false])
     await expect(ask('0x04')).rejects.toMatchObject({ code: 'CALL_EXCEPTION' })
   })
-})
-
-it('answers a preflight with the CORS lines, and exposes the headers that a client reads', async () => {
-  const [lines] = readDocument('src/testing/README.md').blocks.filter(({ code }) => code.startsWith('app.use(cors('))
-  // eslint-disable-next-line @typescript-eslint/no-implied-eval -- the lines of the document themselves
-  const put = new Function('app', 'cors', lines!.code) as (app: Express, use: typeof cors) => void
-  const app = express()
-  put(app, cors)
-  setupDidAuth(app, {
-    ...testConfig(),
-    logger: { info: () => undefined, warn: () => undefined, error: () => undefined }
-  })
-  const page = { Origin: 'https://app.example.com' }
-  const preflight = await request(app)
-    .options('/refresh-token')
-    .set({ ...page, 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'Idempotency-Key' })
-  expect(preflight.headers).toMatchObject({
-    'access-control-allow-origin': 'https://app.example.com',
-    'access-control-allow-credentials': 'true',
-    'access-control-allow-headers': 'Authorization,Content-Type,DID-Approval,DPoP,Idempotency-Key'
-  })
-  const refused = await request(app).post('/logout').set(page)
-  expect(refused.status).toBe(401)
-  expect(refused.headers['access-control-expose-headers']).toContain('Challenge-Expires-In,DPoP-Nonce')
 })

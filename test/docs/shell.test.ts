@@ -12,8 +12,8 @@ import { clientHook, documentFiles, packageJson, readDocument, root } from '../s
 import { runExample, scriptFile } from '../support/servers/run-script.js'
 import { ServerProcesses } from '../support/servers/server-process.js'
 
-/** Files that the README tells its reader to save. */
-const SAVED = ['server.js', 'client.js']
+/** Files that a document tells its reader to save, or that `init` writes. */
+const SAVED = ['server.js', 'client.js', 'dev.js']
 
 /** Usage text of the servers' command line. */
 const usage = /const USAGE = `([^]*?)`/.exec(readFileSync(join(root, 'servers/cli.ts'), 'utf8'))![1]!
@@ -42,16 +42,17 @@ const PACKAGES = ['express-did-auth', 'express-did-auth-client', 'express-did-au
 /** Whether a line of a document can be typed unchanged. */
 function isRunnable(line: string): boolean {
   const command = line.replace(/^(?:[A-Z_]+=\S* )+(?=npx |docker )/, '').replace(/ +#.*$/, '')
-  const names = command.match(/\bexpress-did-auth(?![-\w.:]*\/)[-\w]*/g) ?? []
-  if (names.some((name) => !PACKAGES.includes(name))) return false
+  const names = command.match(/\bexpress-did-auth(?![-\w.:]*\/)[-\w]*(?:\.\d+\.\d+\.tgz)?/g) ?? []
+  if (names.some((name) => !PACKAGES.includes(name.replace(`-${packageJson.version}.tgz`, '')))) return false
   const variable = /^echo ["']([A-Z_]+)=.*["'] >> \.env$/.exec(command)?.[1]
   if (variable !== undefined) return isVariable(variable)
   if (/^(?:[A-Z]+=|curl |echo "\$|Verification code: )/.test(command)) return true
   const script = /^npm run ([\w:-]+)(?: -- .*)?$/.exec(command)?.[1]
   if (script !== undefined) return script in packageJson.scripts
-  if (/^npm (?:ci|test|start|pkg set type=module|install .*)$/.test(command)) return true
+  if (/^npm (?:ci|test(?: -- \S+)?|start|pkg set type=module|pack .*|install(?: .*)?)$/.test(command)) return true
   const file = /^node (\S+)(?: .*)?$/.exec(command)?.[1] ?? /^docker compose -f (\S+) /.exec(command)?.[1]
   if (file !== undefined) return SAVED.includes(file) || existsSync(join(root, file))
+  if (/^npx express-did-auth init [\w-]+(?: --(?:cookies|typescript|vite|store sqlite))*$/.test(command)) return true
   const args = /^(?:npx|runuser -u did-auth --) express-did-auth-servers (.*)$/.exec(command)?.[1]
   if (args !== undefined) return isServerCommand(args)
   if (OF_THE_SYSTEM.test(command)) return true
@@ -96,7 +97,8 @@ describe('the curl walkthroughs', () => {
           createdAt: expect.any(Number),
           refreshedAt: expect.any(Number),
           expiresAt: expect.any(Number),
-          isCurrent: true
+          isCurrent: true,
+          description: 'curl'
         }
       ],
       { url: `relay://${ofHello}`, cid: ofHello },

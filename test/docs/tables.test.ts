@@ -72,7 +72,9 @@ describe('the operations page', () => {
   it('names logged events, and each event that reports a failure', () => {
     const [, listed = ''] = /Events to watch for:([^]*?)\./.exec(chapter)!
     const events = [...listed.matchAll(/`([\w-]+)`/g)].map(([, name]) => name!)
-    const logged = [...sources.matchAll(/(?:\bevent: |\bfailed\(\s*)'([\w-]+)'/g)].map(([, name]) => name!)
+    const logged = [...sources.matchAll(/(?:\bevent: |\bwarnOnce\(\w+, |\bfailed\(\s*)'([\w-]+)'/g)].map(
+      ([, name]) => name!
+    )
     expect(events.filter((name) => !logged.includes(name))).toEqual([])
     const failures = [...new Set(logged)].filter((name) => name.endsWith('-failed'))
     expect(failures.length).toBeGreaterThan(5)
@@ -91,7 +93,9 @@ describe('the table of examples', () =>
   it('links every packed example: all except the demo', () => {
     const named = tableUnder(readDocument('examples/README.md'), 'Examples').map(([files]) => files!)
     const linked = named.flatMap((files) => [...files.matchAll(/\]\(([\w.-]+)\)/g)].map(([, file]) => file!))
-    const files = readdirSync(join(root, 'examples')).filter((file) => !/^demo|\.(?:md|webp)$/.test(file))
+    const files = readdirSync(join(root, 'examples')).filter(
+      (file) => !/^(?:demo|(?:skills|starter)$)|\.(?:md|svg|webp)$/.test(file)
+    )
     expect(linked.sort()).toEqual(files.sort())
   }))
 

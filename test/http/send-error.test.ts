@@ -17,6 +17,7 @@ const table: Record<DidAuthErrorCode, [status: number, text: string]> = {
   ERR_IDEMPOTENCY_KEY: [400, 'Invalid Idempotency-Key'],
   ERR_CROSS_ORIGIN: [403, 'Cross-origin request refused'],
   ERR_TOO_MANY_REQUESTS: [429, 'Too many requests'],
+  ERR_FORBIDDEN: [403, 'Forbidden to this user'],
   ERR_APPROVAL: [403, 'Approval needed'],
   ERR_DID: [401, 'Invalid DID'],
   ERR_DID_UNSUPPORTED: [401, 'Unsupported DID'],

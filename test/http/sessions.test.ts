@@ -1,5 +1,6 @@
-import { describe, expect, it } from '@jest/globals'
-import { type DidAuthConfig, memoryStore } from 'express-did-auth'
+import { describe, expect, it, jest } from '@jest/globals'
+import { describeUserAgent, type DidAuthConfig, memoryStore } from 'express-did-auth'
+import assert from 'node:assert/strict'
 import { breakableStore, testApp } from '../support/servers/test-app.js'
 import request from 'supertest'
 import { createCookieHeader, readCookieTokens } from '../support/servers/app-client.js'
@@ -9,6 +10,10 @@ import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixture
 const wallet = createNumberedWallet(1)
 const spelled = `did:ethr:rsk:${wallet.address}`
 const WEEK_SECONDS = 168 * 3600
+const CHROME =
+  'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36'
+const readClaims = (accessToken: string): Record<string, unknown> =>
+  JSON.parse(Buffer.from(accessToken.split('.')[1]!, 'base64url').toString())
 
 describe('POST /refresh-token and POST /logout', () => {
   it('return new tokens with any Authorization, and 200 without content, twice', async () => {
@@ -130,6 +135,44 @@ describe('GET /sessions', () => {
     expect(response.headers['cache-control']).toBe('no-store')
   })
 
+  it('contains the description of the login, also after a refresh by another client', async () => {
+    const { createSignedLogin, post, refresh, list, requireDid } = await sessionsApp({
+      describeSession: ({ headers }) => `${describeUserAgent(headers['user-agent'])}\n${'x'.repeat(80)}`
+    })
+    const login = await post('/auth', await createSignedLogin(), { 'User-Agent': CHROME }).expect(200)
+    const { body } = await refresh(login.body.refreshToken, { 'User-Agent': 'curl/8.5.0' }).expect(200)
+    const description = `Chrome on Windows${'x'.repeat(63)}`
+    expect((await list(body.accessToken).expect(200)).body).toMatchObject([{ description }])
+    expect(await requireDid.sessions.list(wallet.did)).toMatchObject([{ description }])
+    for (const { accessToken } of [login.body, body]) expect(readClaims(accessToken)).not.toHaveProperty('description')
+  })
+
+  it.each<[string, unknown]>([
+    ['returns nothing', () => undefined],
+    ['returns null', () => null],
+    ['returns a text without a printable character', () => '\n'],
+    ['throws', () => assert.fail('no browser')],
+    ['is async', async () => assert.fail('no browser')],
+    ['returns a number', () => 7]
+  ])('has no description if describeSession %s, and the login succeeds', async (failure, describeSession) => {
+    const { logIn, list, log } = await sessionsApp({ describeSession } as Partial<DidAuthConfig>)
+    const [session] = (await list((await logIn()).accessToken).expect(200)).body
+    expect(session).not.toHaveProperty('description')
+    const logged = log.filter(({ fields }) => fields.event === 'session-description-failed')
+    const line = { level: 'error', message: 'describeSession threw, or returned no text' }
+    const isFailure = ['throws', 'is async', 'returns a number'].includes(failure)
+    expect(logged).toEqual(isFailure ? [{ ...line, fields: { event: 'session-description-failed' } }] : [])
+  })
+
+  it('asks describeSession only after a valid proof', async () => {
+    const describeSession = jest.fn<() => string>(() => 'curl')
+    const { post, logIn } = await sessionsApp({ describeSession })
+    await post('/auth', { did: wallet.did, sig: `0x${'1'.repeat(130)}` }).expect(401)
+    expect(describeSession).not.toHaveBeenCalled()
+    await logIn()
+    expect(describeSession).toHaveBeenCalledTimes(1)
+  })
+
   it('responds 401 without a valid access token, even with a refresh token', async () => {
     const { app, logIn, list, clock } = await sessionsApp()
     const { accessToken, refreshToken } = await logIn()
@@ -211,8 +254,7 @@ describe('DELETE /sessions/:id', () => {
   })
 })
 
-const readSid = (accessToken: string): unknown =>
-  JSON.parse(Buffer.from(accessToken.split('.')[1]!, 'base64url').toString()).sid
+const readSid = (accessToken: string): unknown => readClaims(accessToken).sid
 
 async function sessionApp(config: Partial<DidAuthConfig> = {}) {
   const test = await testApp({ sessionPath: '/session', ...config })

@@ -4,6 +4,7 @@ import {
   judgeRefresh,
   MAX_REPLACED_TOKENS,
   MAX_SESSIONS_PER_DID,
+  toSessionDescription,
   type RefreshVerdict,
   type StoredSession
 } from '../../src/protocol/session.js'
@@ -96,4 +97,22 @@ describe('judgeRefresh', () => {
       { numRuns: 2_000 }
     )
   })
+})
+
+describe('toSessionDescription', () => {
+  it.each<[string, text: string, description: string | undefined]>([
+    ['keeps a printable text', 'Chrome on Größe 💶', 'Chrome on Größe 💶'],
+    [
+      'removes control characters and line breaks',
+      'Chrome\r\n\u0000\u001b[31m on\u2028 Mac\u0085',
+      'Chrome[31m on Mac'
+    ],
+    ['removes changes of the direction of text', '\u202eemorhC\u2066', 'emorhC'],
+    ['removes unpaired surrogates', 'a\ud83d b\udcb6', 'a b'],
+    ['cuts after 80 characters', 'x'.repeat(81), 'x'.repeat(80)],
+    ['cuts no character of two code units in half', '💶'.repeat(81), '💶'.repeat(80)],
+    ['removes space at both ends, also where it cuts', ` ${'x'.repeat(79)} y`, 'x'.repeat(79)],
+    ['returns nothing for an empty text', '', undefined],
+    ['returns nothing for a text that cannot be printed', ' \u0000\n\ud83d ', undefined]
+  ])('%s', (_behaviour, text, description) => expect(toSessionDescription(text)).toBe(description))
 })

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { migrateStore, postgresStore } from '../../src/stores/postgres/index.js'
 import { migratePostgres, type PostgresMigration } from '../../src/stores/postgres/migrate-postgres.js'
 import { PostgresDatabase } from '../../src/stores/postgres/postgres-database.js'
-import { createSession, service, START_SECONDS } from '../../src/testing/store-case.js'
+import { createSession, did, service, START_SECONDS } from '../../src/testing/store-case.js'
 import { runOn, testDatabase, type TestDatabase } from '../support/engines/postgres-server.js'
 import { unqualifiedFunctions, unqualifiedFunctionsIn } from '../support/fixtures/unqualified-functions.js'
 import { until } from '../support/fixtures/until.js'
@@ -13,7 +13,7 @@ import type { SqlQuery } from '../../src/stores/sql/query.js'
 import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
 import { createQuotaTable } from '../../src/stores/postgres/quota-table.js'
 import { findFullTables, storeStatements } from '../../src/stores/sql/store-verbs.js'
-import { createEndedTable, createTables } from '../../src/stores/sql/tables.js'
+import { createAdditions, createTables } from '../../src/stores/sql/tables.js'
 
 const STEPS: readonly PostgresMigration[] = [
   { statements: ['CREATE TABLE animals (name text)', "INSERT INTO animals VALUES ('cat')"], needsCode: 1 },
@@ -121,20 +121,24 @@ describe('migratePostgres', () => {
 })
 
 describe('migrateStore', () => {
-  it('adds the table of ended sessions to a database of version 1, whose sessions stay', async () => {
+  it('adds ended sessions and descriptions to a database of version 1, whose sessions stay', async () => {
     const store = postgresStore(server.url)
     await store.createSession(createSession('a'))
-    await runOn(server.url, 'DROP TABLE did_auth_ended_sessions; DELETE FROM did_auth_schema WHERE version > 1')
+    const drop = 'DROP TABLE did_auth_ended_sessions; ALTER TABLE did_auth_sessions DROP COLUMN description'
+    await runOn(server.url, `${drop}; DELETE FROM did_auth_schema WHERE version > 1`)
     // Code of version 1 ignores the table, and this code needs it.
     await expect(migrateStore(server.url, { mode: 'check' })).rejects.toMatchObject({
       code: 'ERR_CONFIG',
-      message: expect.stringContaining('have version 1, and version 2 is needed')
+      message: expect.stringContaining('have version 1, and version 3 is needed')
     })
     const newer = postgresStore(server.url)
     expect(await newer.endSession(service, 'session-a', 'loggedOut', START_SECONDS, START_SECONDS + 660)).toBe(true)
     expect(await newer.listEndedSessions!(service, START_SECONDS, 9)).toHaveLength(1)
+    await newer.createSession(createSession('b', { description: 'Chrome on Windows' }))
+    const listed = await newer.listSessions(service, did, START_SECONDS)
+    expect(listed.map(({ description }) => description)).toEqual(['Chrome on Windows'])
     const versions = await runOn(server.url, 'SELECT version, needs_code FROM did_auth_schema ORDER BY version')
-    expect(versions).toEqual([1, 2].map((version) => ({ version, needs_code: 1 })))
+    expect(versions).toEqual([1, 2, 3].map((version) => ({ version, needs_code: 1 })))
     await Promise.all([store.close(), newer.close()])
   })
 })
@@ -148,7 +152,7 @@ describe('the statements of the PostgreSQL store', () => {
       sessionStatements(inPostgres),
       storeStatements(inPostgres),
       createTables(postgresDialect),
-      createEndedTable(postgresDialect)
+      createAdditions(postgresDialect)
     ]
     const texts = JSON.stringify(shared).match(/"(?:[^"\\]|\\.)*"/g) ?? []
     expect(texts.length).toBeGreaterThan(20)

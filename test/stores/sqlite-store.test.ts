@@ -94,15 +94,18 @@ describe.each(engines)('a SQLite store by %s', (engine) => {
     expect(() => files.store()).toThrow('the database has tables of version 2, not 1')
   })
 
-  it('adds the table of ended sessions to a file of the previous version, which older code can still open', async () => {
+  it('adds ended sessions and descriptions to a file of the first version, which older code can still open', async () => {
     const older = openConnection(files.file, engine, { synchronous: 'FULL' })
     prepareTables(older, createTables(sqliteDialect), 'did_auth_numbers')
     const store = files.store()
     await store.createSession(createSession('a'))
     expect(await store.endSession(service, sessionId, 'loggedOut', START_SECONDS, START_SECONDS + 660)).toBe(true)
+    await store.createSession(createSession('b', { description: 'Chrome on Windows' }))
     await store.close()
     prepareTables(older, createTables(sqliteDialect), 'did_auth_numbers')
     older.close()
+    const [session] = await files.store().listSessions(service, did, START_SECONDS)
+    expect(session?.description).toBe('Chrome on Windows')
     expect(await files.store().listEndedSessions!(service, 0, 9)).toEqual([
       { sessionId, endedAtSeconds: START_SECONDS }
     ])

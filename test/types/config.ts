@@ -1,5 +1,6 @@
 /** Code that must or must not compile with the configuration. Checked by `npm run types`, never run. */
 import {
+  describeUserAgent,
   es256kSigner,
   memoryStore,
   type Claim,
@@ -87,7 +88,8 @@ export const all: Required<DidAuthConfig> = {
   resources: ['https://orders.example'],
   resourceKeys: [
     { kty: 'EC', crv: 'P-256', x: '', y: '', d: '' },
-    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })
+    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' }),
+    { publicKey: { kty: 'EC', crv: 'P-256', x: '', y: '' }, sign: async (data: Uint8Array) => data }
   ],
   resourceTokenPath: '/resource-token',
   machineLogin: true,
@@ -99,6 +101,7 @@ export const all: Required<DidAuthConfig> = {
   },
   discovery: true,
   endedSessions: true,
+  describeSession: ({ headers }) => describeUserAgent(headers['user-agent']),
   onSecurityEvent: (event: SecurityEvent) => {
     const did: string | undefined = event.did
     const atSeconds: number = event.atSeconds

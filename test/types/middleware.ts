@@ -55,6 +55,14 @@ app.get('/news', requireDid.optional, requireDid.with({ optional: true, checkSes
   res.json(req.user?.did ?? 'a guest')
 })
 export const guard: RequestHandler = requireDid.with({})
+app.get('/admin', requireDid.with({ allow: async ({ claims, user }) => claims.role === user.address }), (req, res) => {
+  res.json(req.user?.did)
+})
+
+// @ts-expect-error -- a claim is no boolean
+requireDid.with({ allow: ({ claims }) => claims.isAdmin })
+// @ts-expect-error -- the name of a rule that does not exist
+requireDid.with({ allow: undefined })
 
 // @ts-expect-error -- no such option
 requireDid.with({ checkSessions: true })

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it, jest } from '@jest/globals'
 import { SigningKey } from 'ethers'
 import { accessTokenFor, fakeClock, testConfig, wallet } from 'express-did-auth/testing'
 import { es256kSigner } from 'express-did-auth'
-import { accessTokenVerifier, requireToken, type VerifierOptions } from 'express-did-auth/verify'
+import { accessTokenVerifier, requireToken, type AllowUser, type VerifierOptions } from 'express-did-auth/verify'
 import { pureCurve } from '../../src/adapters/curve-pure.js'
 import { refusal } from '../support/fixtures/refusal.js'
 import express, { type Express } from 'express'
@@ -324,6 +324,26 @@ describe('requireToken', () => {
       'DID resolver unavailable, try again',
       '10'
     ])
+  })
+
+  it('restricts a route to the users for whom `allow` returns true', async () => {
+    const appFor = (allow: AllowUser) => {
+      const app = express().get(
+        '/me',
+        requireToken(accessTokenVerifier({ issuer, audience }), { allow }),
+        (req, res) => {
+          res.json(req.user)
+        }
+      )
+      app.use(((error: Error, _req, res, _next) => res.status(500).end(error.message)) as express.ErrorRequestHandler)
+      return request(app).get('/me').set('Authorization', `DIDAuth ${token}`)
+    }
+    const [, payload = ''] = token.split('.')
+    const { sub } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as { sub: string }
+    await appFor(({ claims, user }) => claims.sub === sub && user.did === sub).expect(200, { did: sub })
+    await appFor(async ({ claims }) => claims.role === 'admin').expect(403, 'Forbidden to this user')
+    await appFor(() => Promise.reject(new Error('of the application'))).expect(500, 'of the application')
+    expect(() => appFor(undefined as never)).toThrow(new TypeError('allow needs a function'))
   })
 
   it('passes the failure of a later handler to Express', async () => {

@@ -23,12 +23,15 @@ const MAX_BYTES = 8_192
 export interface KeyringSlot {
   /** 32 random hex digits. */
   readonly id: string
+  /** Kind of secret that opens the slot. */
   readonly type: Unlocker['type']
   /** Name for users, 1 to 64 characters. It is stored unencrypted, so everybody can read it. */
   readonly label: string
   /** Seconds since the Unix epoch, by the clock of the device that added it. */
   readonly createdAt: number
+  /** Random input of the key derivation, 32 bytes. */
   readonly salt: string
+  /** Random initial value of the encryption, 12 bytes. */
   readonly iv: string
   /** The root key, encrypted. */
   readonly wrapped: string

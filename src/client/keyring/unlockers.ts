@@ -7,6 +7,7 @@ import type { Wallet } from '../wallets/wallet.js'
 
 /** A way to open keyring slots of one type. */
 export interface Unlocker {
+  /** Kind of secret. It opens only slots of the same kind. */
   readonly type: 'recovery' | 'passkey' | 'wallet'
   /** Returns the secret of a slot, and may prompt the user. A new slot needs a secret that can be computed again. */
   secret(slot: { readonly id: string; readonly createdAt: number }, isNew: boolean): Promise<Bytes>

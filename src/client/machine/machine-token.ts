@@ -37,6 +37,7 @@ export type MachineTokenOptions = MachineOptions & {
 
 /** A token for a resource. */
 export interface MachineToken {
+  /** Compact JWT, for `Authorization: Bearer`. */
   readonly accessToken: string
   /** Lifetime in seconds, from the arrival of the token. */
   readonly expiresInSeconds: number

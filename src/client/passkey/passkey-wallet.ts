@@ -28,6 +28,7 @@ const CACHE_SECONDS = 60
 
 /** Domain of the passkey: the page's host or a parent domain. **The DID belongs to this domain.** */
 export interface PasskeyOptions {
+  /** Host without scheme and port: `example.com`, or `localhost`. */
   readonly rpId: string
 }
 
@@ -36,6 +37,7 @@ export interface PasskeyOptions {
  * prompt. Every other signature shows one, and throws `USER_REJECTED` or `WALLET` if it fails.
  */
 export interface PasskeyWallet extends PlainWallet {
+  /** Returns the `personal_sign` signature of a text: `0x` and 65 bytes in hex. */
   signMessage(text: string): Promise<string>
   /** Returns the ES256K credential of a relay's login, for `credential` of `RelayClient`. */
   credential(challenge: string, did: string): Promise<string>

@@ -20,11 +20,17 @@ export interface AuthorizedInit extends RequestInit {
 
 /** A request that was refused with 403, and whose body can be sent again. */
 export interface RefusedRequest {
+  /** Response with status 403. Its body is not read yet. */
   readonly response: Response
+  /** Absolute URL of the request. */
   readonly href: string
+  /** Options of the call that was refused. */
   readonly init: RequestInit
+  /** The `Request` of the call. Undefined if the call got a URL. */
   readonly request: Request | undefined
+  /** Sends the request again, with the session and these options. */
   readonly send: (init: AuthorizedInit) => Promise<Response>
+  /** Wallet that signs the approval. Default: the browser's. */
   readonly wallet?: Wallet | undefined
 }
 

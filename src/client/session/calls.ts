@@ -7,11 +7,18 @@ import { createTokenCache } from './resource-tokens.js'
 
 /** One of the user's sessions, times in whole seconds. */
 export interface ListedSession {
+  /** Id to end the session with. */
   readonly sessionId: string
+  /** Time of the login, since the Unix epoch. */
   readonly createdAt: number
+  /** Time of the last refresh, or of the login. */
   readonly refreshedAt: number
+  /** Time at which the session ends unless it is refreshed. */
   readonly expiresAt: number
+  /** Whether it is the session of this client. */
   readonly isCurrent: boolean
+  /** Description of the client that logged in, such as `Chrome on Windows`, if the service stores it. */
+  readonly description?: string
 }
 
 /** Requests to the routes for logged-in users. Each throws NOT_SIGNED_IN without a session. */

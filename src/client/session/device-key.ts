@@ -58,7 +58,7 @@ export function addProofs(setting: Setting, fetch: typeof globalThis.fetch): typ
   return async (input, init = {}) => {
     const headers = new Headers(init.headers)
     const [, accessToken = ''] = /^DIDAuth (.+)/.exec(headers.get('Authorization') ?? '') ?? []
-    const { sub, cnf } = decodeJwt(accessToken)
+    const { sub, cnf } = parseFields(decodeJwt(accessToken))
     const keyPair = await limit(setting, findKey(setting, { did: String(sub), isDeviceBound: !!cnf }))
     if (!keyPair) return fetch(input, init)
     const request = typeof input === 'object' && 'url' in input ? input : undefined

@@ -238,8 +238,7 @@ export class DidAuthClient {
 
   /** Ends a session of the user; for the current one, as {@link logOut}. @throws as {@link sessions} does */
   async revoke(sessionId: string): Promise<void> {
-    if (sessionId === this.session?.sessionId) await this.logOut()
-    else await (await this.#loadCalls()).end(sessionId)
+    return sessionId === this.session?.sessionId ? this.logOut() : (await this.#loadCalls()).end(sessionId)
   }
 
   /**

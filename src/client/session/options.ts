@@ -29,6 +29,7 @@ function findErrorKind(status: number, code = '', answer: Answer): PlainErrorKin
   return kind === REFUSED ? [REFUSED[0], readText(answer, 'title')?.slice(0, 200) ?? REFUSED[1]] : kind
 }
 
+/** Paths of the service's routes, which begin with a slash. */
 export type ClientPaths = Readonly<typeof defaultPaths> & {
   /** Default: `/request-signup`. */
   readonly requestSignup?: string | undefined
@@ -47,6 +48,7 @@ export type ClientPaths = Readonly<typeof defaultPaths> & {
 /** `login` is the two-line text of this protocol. `siwe` is the text of EIP-4361, for a service with `siwe`. */
 export type SignInText = 'login' | 'siwe'
 
+/** Options of one login. */
 export interface LogInOptions {
   /** Wallet of this login. Default: the client's wallet. */
   readonly wallet?: Wallet | undefined
@@ -58,7 +60,9 @@ export interface LogInOptions {
 
 /** A claim that the user makes at sign up. */
 export interface ClientClaim {
+  /** Name of the claim, such as `email`. */
   readonly claimType: string
+  /** Value that the user states. The service cannot verify it. */
   readonly claimValue: string
 }
 
@@ -68,6 +72,7 @@ export interface DisclosureRequest {
   readonly issuer: string
   /** Schemas of the requested credentials. */
   readonly credentials: readonly string[]
+  /** Requested claims. `essential`: the sign up needs the claim. `reason`: text for the user. */
   readonly claims: readonly (ClientClaim & { readonly essential?: boolean; readonly reason?: string })[]
   /** The original request, signed by the service. */
   readonly jwt: string
@@ -75,15 +80,19 @@ export interface DisclosureRequest {
 
 /** Credentials (compact JWTs) and claims to sign up with. */
 export interface Disclosure {
+  /** At most 20, of 16 KiB each. Default: none. */
   readonly credentials?: readonly string[]
+  /** At most 50. Default: none. */
   readonly claims?: readonly ClientClaim[]
 }
 
+/** Options of one sign up. */
 export interface SignUpOptions extends Omit<LogInOptions, 'message'>, Disclosure {
   /** Chooses the claims and credentials to send. Called if the service requests any. */
   readonly onDisclosure?: ((request: DisclosureRequest) => Disclosure | Promise<Disclosure>) | undefined
 }
 
+/** Options of a client. Only `url` is required. */
 export interface DidAuthClientOptions {
   /** URL of the service's routes: `https://api.example.com` or, on a page, `/auth`. */
   readonly url: string

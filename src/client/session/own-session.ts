@@ -45,8 +45,8 @@ export async function loadSession(setting: Setting, keeper: SessionKeeper): Prom
   if (!session) return
   // Another tab may be refreshing the stored record of this session, so keep its `pair` and do not write it.
   const isStored = stored?.sessionId === session.sessionId
-  const kept = isStored ? stored : { pair: createRandomText() }
-  const record = { ...kept, receivedAt: setting.wallSeconds(), ...session }
+  const kept = isStored && stored
+  const record = { pair: createRandomText(), ...kept, receivedAt: setting.wallSeconds(), ...session }
   keeper.use(record)
   if (!isStored) await keeper.write(record)
 }
@@ -189,10 +189,9 @@ async function handleRefreshFailure(
     await sendLogout(setting, { ...stored, accessToken: '' }).catch(() => undefined)
   }
   const isOld = setting.wallSeconds() - stored.receivedAt > SESSION_SECONDS
-  const isDeviceLost = serverCode?.endsWith('PROOF')
-  const isReused = serverCode?.endsWith('REUSED')
-  const reason = isDeviceLost ? 'deviceLost' : isReused ? 'reused' : isOld ? 'expired' : 'revoked'
-  return keeper.end(stored, reason, details)
+  const reasonByAge = isOld ? 'expired' : 'revoked'
+  const reason = serverCode?.endsWith('REUSED') ? 'reused' : reasonByAge
+  return keeper.end(stored, serverCode?.endsWith('PROOF') ? 'deviceLost' : reason, details)
 }
 
 /**

@@ -23,7 +23,7 @@ export function createTokenCache(
     const answer = await ask(service, { path: service.paths.resourceToken ?? '/resource-token', body: { resource } })
     const accessToken = readRequiredText(answer, 'accessToken')
     // Another user may have logged in, whose cookies the request then had.
-    if (decodeJwt(accessToken).sid !== sessionId) throw new DidAuthClientError(NOT_SIGNED_IN)
+    if (decodeJwt(accessToken)?.sid !== sessionId) throw new DidAuthClientError(NOT_SIGNED_IN)
     return [accessToken, Number(parseFields(answer.json).expiresIn)]
   })
 }

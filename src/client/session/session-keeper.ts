@@ -12,12 +12,19 @@ const MAX_TOKEN_LENGTH = 8192
 
 /** The client's user and session. */
 export interface ClientSession {
+  /** DID of the user, as the client sent it at login. */
   readonly did: string
+  /** Id of the session at the service. It is no secret. */
   readonly sessionId: string
   /** Time at which the access token expires, in whole seconds by the service's clock. The session lasts longer. */
   readonly expiresAt: number
   /** Whether only this device can refresh the session, see the option `deviceKey`. */
   readonly isDeviceBound?: boolean | undefined
+  /**
+   * Claims of the current access token, such as those of the service's business logic. They are for display: the
+   * service decides by the token itself. Undefined in cookie mode, where scripts cannot read the token.
+   */
+  readonly claims?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** The stored form of a session, as JSON. */
@@ -120,7 +127,7 @@ export class SessionKeeper {
     this.record = record
     const { session } = this
     if (session?.sessionId === sessionId && session.expiresAt === expiresAt) return session
-    return this.#notify({ did, sessionId, expiresAt, isDeviceBound })
+    return this.#notify({ did, sessionId, expiresAt, isDeviceBound, claims: decodeJwt(record.accessToken) })
   }
 
   /** Makes a received record the current one, stores it, and tells the other tabs. */
@@ -218,7 +225,7 @@ export class SessionKeeper {
 export function parseTokens(body: unknown): Omit<SessionRecord, 'receivedAt'> {
   const { accessToken, refreshToken: pair } = parseFields(body)
   if (isToken(accessToken) && isToken(pair)) {
-    const { sub: did, sid: sessionId, exp: expiresAt, iat, cnf } = decodeJwt(accessToken)
+    const { sub: did, sid: sessionId, exp: expiresAt, iat, cnf } = parseFields(decodeJwt(accessToken))
     const lifeSeconds = Number(expiresAt) - Number(iat)
     const record = { did, sessionId, expiresAt, isDeviceBound: !!cnf, lifeSeconds, accessToken, pair }
     if (isSession(record)) return record

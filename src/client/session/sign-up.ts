@@ -1,7 +1,7 @@
 import { signUpMessage } from '../../protocol/login-message.js'
 import { PROTOCOL } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
-import { isText, isWord } from '../wire/json.js'
+import { isText, isWord, parseFields } from '../wire/json.js'
 import type { DisclosureRequest, Setting, SignUpOptions } from './options.js'
 import { ask, readRequiredText, readText } from '../wire/request.js'
 import { decodeJwt } from '../wire/jwt.js'
@@ -23,7 +23,7 @@ export function signUp(setting: Setting, options: SignUpOptions): Promise<Signed
 }
 
 function parseDisclosureRequest(jwt: string): DisclosureRequest {
-  const { issuer, credentials, claims } = decodeJwt(jwt)
+  const { issuer, credentials, claims } = parseFields(decodeJwt(jwt))
   if (!isText(issuer) || !Array.isArray(credentials) || !Array.isArray(claims)) {
     throw new DidAuthClientError(PROTOCOL)
   }

@@ -12,11 +12,13 @@ import { connectWallet, type Wallet } from '../wallets/wallet.js'
 
 /** A signed EIP-4361 text. */
 export interface SignedSiwe {
+  /** The complete text, exactly as it was signed. */
   readonly message: string
   /** `0x` and hex. */
   readonly signature: string
   /** Wallet that signed. A change of its account signs the user out. */
   readonly wallet?: Wallet | undefined
+  /** Aborts the login. */
   readonly signal?: AbortSignal | undefined
 }
 

@@ -3,8 +3,11 @@ import type { askDatabase } from './indexed-db.js'
 
 /** Storage of the client's session: `memory()`, `local()`, `session()`, `indexedDb()`, or your own. */
 export interface ClientStorage {
+  /** Reads a value; null or undefined if there is none. */
   get(key: string): Promise<string | null | undefined> | string | null | undefined
+  /** Writes a value, and replaces an older one. A returned promise is awaited. */
   set(key: string, value: string): unknown
+  /** Deletes a value, if there is one. A returned promise is awaited. */
   delete(key: string): unknown
   /** Runs a function under an exclusive lock that all users of the storage share. Default: the browser's locks. */
   lock?<T>(name: string, run: () => Promise<T>): Promise<T>

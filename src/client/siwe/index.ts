@@ -166,16 +166,27 @@ export function thirdweb(auth: SiweAuth) {
 
 /** Fields of an EIP-4361 text with the names that thirdweb uses. */
 export interface ThirdwebPayload {
+  /** Host of the page, with its port. */
   domain: string
+  /** Address of the account: `0x` and 40 hex digits. */
   address: string
+  /** Line for the user. Default `Sign in.`. */
   statement: string
+  /** URL of the service. */
   uri?: string
+  /** Version of EIP-4361, always `1`. */
   version: string
+  /** Id of the account's chain, in decimal digits. */
   chain_id?: string
+  /** Nonce of the service, valid once. */
   nonce: string
+  /** Time of signing, by RFC 3339. */
   issued_at: string
+  /** Time at which the text expires, by RFC 3339. */
   expiration_time: string
+  /** Always empty: the text is valid at once. */
   invalid_before: string
+  /** Not used by this client. */
   resources?: string[]
 }
 

@@ -7,9 +7,11 @@ import { pause } from '../wire/timing.js'
 export interface FoundWallet {
   /** Reverse domain name, such as `io.metamask`; `injected` for `window.ethereum`. */
   readonly id: string
+  /** Name for users, such as `MetaMask`. */
   readonly name: string
   /** A `data:` URL of an image. */
   readonly icon: string | undefined
+  /** Provider to pass as `wallet`. */
   readonly provider: Eip1193Provider
 }
 

@@ -11,37 +11,49 @@ export type { Eip1193Provider }
 
 /** A signer of ethers. */
 export interface EthersSigner {
+  /** Returns the address of the account, `0x` and 40 hex digits. */
   getAddress(): Promise<string>
+  /** Signs a text by `personal_sign`. The result is `0x` and hex. */
   signMessage(message: string): Promise<string>
 }
 
 /** A local account of viem, such as `privateKeyToAccount` returns. */
 export interface ViemAccount {
+  /** Mark of viem's accounts whose key is in this process. */
   readonly type: 'local'
+  /** `0x` and 40 hex digits. */
   readonly address: string
+  /** Signs a text by `personal_sign`. The result is `0x` and hex. */
   signMessage(args: { message: string }): Promise<string>
 }
 
 /** A wallet client of viem, which signs with its own account. */
 export interface ViemWalletClient {
+  /** Account that signs. `address`: `0x` and 40 hex digits. */
   readonly account: { readonly address: string }
+  /** Signs a text by `personal_sign`. The result is `0x` and hex. */
   signMessage(args: { message: string }): Promise<string>
 }
 
 /** A client of viem that signs through its transport, such as `getConnectorClient` of wagmi returns. */
 export interface ViemClient {
+  /** Account that signs. `address`: `0x` and 40 hex digits. */
   readonly account: { readonly address: string }
+  /** Sends a JSON-RPC request to the wallet, as in EIP-1193. */
   request(args: never): Promise<unknown>
 }
 
 /** Any other wallet. */
 export interface PlainWallet {
+  /** Always absent. It distinguishes this wallet from accounts of viem. */
   readonly type?: undefined
   /** Id by which a reload restores the wallet. `createPasskey` and `openPasskey` set it. */
   readonly id?: string
+  /** `0x` and 40 hex digits. */
   readonly address: string
   /** Id of the chain, for the network `chain`. */
   readonly chainId?: number
+  /** Signs a text by `personal_sign`. The result is `0x` and hex, 65 bytes for a key. */
   signMessage(text: string): Promise<string> | string
 }
 

@@ -1,6 +1,8 @@
 /** A browser wallet, or any other provider of EIP-1193. */
 export interface Eip1193Provider {
+  /** Sends a JSON-RPC request to the wallet, which may prompt the user. */
   request(args: { method: string; params?: readonly unknown[] }): Promise<unknown>
+  /** Adds a listener, here for `accountsChanged`. If absent, a change of account is not noticed. */
   on?(event: string, listener: (value: never) => void): unknown
 }
 

@@ -11,6 +11,7 @@ export type SessionEndReason = 'expired' | 'revoked' | 'reused' | 'loggedOut' | 
 
 /** Further fields of errors, by code. */
 export interface ClientErrorFacts {
+  /** `reason` for which the session ended. */
   SESSION_ENDED: { readonly reason: SessionEndReason }
   /** `etag` of the current list. */
   CONFLICT: { readonly etag: string }
@@ -28,6 +29,7 @@ export interface ClientErrorDetails {
   serverCode?: string | undefined
   /** Whole seconds after which a retry makes sense, from `Retry-After`. */
   retryAfterSeconds?: number | undefined
+  /** Underlying error: of `fetch`, the wallet or the service. */
   cause?: unknown
 }
 
@@ -60,12 +62,14 @@ export type ErrorKind<Code extends ClientErrorCode> = readonly [code: Code, text
 
 /** Constructor of errors from a row of `error-codes.ts` and details. */
 export interface ErrorClass {
+  /** Creates an error. Details are required for codes with further fields. */
   new <Code extends ClientErrorCode>(
     kind: ErrorKind<Code>,
     ...details: Code extends keyof ClientErrorFacts
       ? [ClientErrorDetails & ClientErrorFacts[Code]]
       : [ClientErrorDetails?]
   ): DidAuthClientError<Code>
+  /** Prototype of all errors, for `instanceof`. */
   readonly prototype: DidAuthClientError
 }
 

@@ -2,7 +2,9 @@ import { raceWithAbort } from './timing.js'
 
 /** The part of a `DidAuthClient` that clients of relay and vault need. Its service issues their tokens. */
 export interface ResourceAuth {
+  /** Returns a token for a resource. `refused`: a cached token that the resource refused. */
   tokenFor(resource: string, refused?: string): Promise<string>
+  /** The current session. Undefined if no user is logged in. */
   readonly session: { readonly did: string } | undefined
 }
 

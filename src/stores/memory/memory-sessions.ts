@@ -50,7 +50,8 @@ class ServiceSessions {
   }
 
   createSession(session: NewSession): number {
-    const { sessionId, did, refreshTokenHash, tokenClaims, nowSeconds, expiresAtSeconds, listUntilSeconds } = session
+    const { sessionId, did, refreshTokenHash, tokenClaims, description } = session
+    const { nowSeconds, expiresAtSeconds, listUntilSeconds } = session
     const user = canonicalDid(did)
     this.#deleteExpired(this.#clock.sweepSeconds(nowSeconds))
     this.#drop(this.#findSurplus(user, nowSeconds), nowSeconds, listUntilSeconds)
@@ -65,6 +66,7 @@ class ServiceSessions {
       createdAtSeconds: nowSeconds,
       rotatedAtSeconds: nowSeconds,
       expiresAtSeconds,
+      description,
       refreshTokenHash,
       replaced: '',
       older: this.#newestByUser.get(user)
@@ -209,10 +211,11 @@ function isActive({ state, expiresAtSeconds }: SessionRecord, nowSeconds: number
 }
 
 /** Returns a copy, which later changes of the record do not affect. */
-function toSession({ sessionId, did, state, tokenClaims, ...times }: SessionRecord): Session {
+function toSession({ sessionId, did, state, tokenClaims, description, ...times }: SessionRecord): Session {
   const { createdAtSeconds, rotatedAtSeconds, expiresAtSeconds } = times
   const claims = tokenClaims === undefined ? undefined : (JSON.parse(tokenClaims) as JsonObject)
-  return { sessionId, did, state, tokenClaims: claims, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
+  const fields = { sessionId, did, state, tokenClaims: claims, description }
+  return { ...fields, createdAtSeconds, rotatedAtSeconds, expiresAtSeconds }
 }
 
 function toStoredSession(record: SessionRecord): StoredSession {

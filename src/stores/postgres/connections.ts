@@ -10,6 +10,7 @@ import { createTimeoutError, isConnectionLost, getPostgresCode, READ_ONLY, toSto
 
 /** A connection that a pool lends: a `PoolClient` of the package pg. */
 export interface PostgresClient {
+  /** Runs a statement; one with a `name` is prepared once per connection. */
   query(statement: {
     name?: string
     text: string
@@ -17,6 +18,7 @@ export interface PostgresClient {
   }): Promise<{ readonly rows: unknown[]; readonly rowCount: number | null; readonly command: string }>
   /** Returns the connection to the pool, or closes it if it is broken. */
   release(isBroken?: boolean): void
+  /** Adds a listener for the failure of an idle connection. */
   on(event: 'error', listener: (error: Error) => void): unknown
   /** Socket of a `Client` of pg. The client itself closes it only after the server has answered. */
   readonly connection?: { readonly stream?: { destroy(): unknown } }
@@ -24,12 +26,17 @@ export interface PostgresClient {
 
 /** A `Pool` of the package pg, or an object with the same members. */
 export interface PostgresPool {
+  /** Number of open connections, lent or idle. */
   readonly totalCount: number
+  /** Number of open connections that nobody uses. */
   readonly idleCount: number
   /** Options of a `Pool` of pg. `max`: maximum number of connections. */
   readonly options?: { readonly max?: number }
+  /** Lends a connection, and opens one if none is idle. */
   connect(): Promise<PostgresClient>
+  /** Closes all connections after they are returned. */
   end(): Promise<void>
+  /** Adds a listener for the failure of an idle connection. */
   on(event: 'error', listener: (error: Error) => void): unknown
 }
 

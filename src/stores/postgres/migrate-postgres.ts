@@ -5,11 +5,13 @@ import type { PostgresDatabase } from './postgres-database.js'
 
 /** A migration step; the first one creates version 1. Steps only add, so that instances of both versions can run. */
 export interface PostgresMigration {
+  /** SQL statements, which run in one transaction. */
   readonly statements: readonly string[]
   /** Minimum number of steps that code must know in order to work with the tables after this step. */
   readonly needsCode: number
 }
 
+/** Options of a migration. */
 export interface PostgresMigrationOptions {
   /** Name of the table that contains the schema version. */
   schemaTable: string

@@ -25,8 +25,8 @@ const DAY_MILLISECONDS = 86_400_000
 /**
  * Functions of all scripts. KEYS[1] is a hash: the sessions of one user tag by id, and the newest number under '#'.
  * Times are the caller's; the clock of Redis is used only for the lifetime of the key. A session is a text of ten
- * lines: state, created, rotated, expires, number, user, hash of the refresh token, replaced tokens, DID, claims. DID
- * and claims are JSON, which contains no line break.
+ * or eleven lines: state, created, rotated, expires, number, user, hash of the refresh token, replaced tokens, DID,
+ * claims, description. The last three are JSON, which contains no line break.
  *
  * `rewrite` deletes before it writes: a full Redis accepts writes of a script that has already deleted, so that users
  * can still refresh and log out. Scripts also rewrite unchanged sessions: after a lost answer, a repetition must wait
@@ -225,7 +225,9 @@ export function createRedisSessions(
       }
       // The script inserts the number of the session between the two.
       const before = ['a', nowSeconds, nowSeconds, expiresAtSeconds].join('\n')
-      const after = [toUserId(did), refreshTokenHash, '', JSON.stringify(session.did), toJson(tokenClaims)].join('\n')
+      const texts = [JSON.stringify(session.did), toJson(tokenClaims)]
+      if (session.description !== undefined) texts.push(toJson(session.description))
+      const after = [toUserId(did), refreshTokenHash, '', ...texts].join('\n')
       const times = [nowSeconds, sweepSecondsAt(nowSeconds), computeMillisecondsLeft(nowSeconds, expiresAtSeconds)]
       const args = [sessionId, before, after, toUserId(did), ...times]
       await write(CREATE, createSessionsKey(service, sessionId), args, session)
@@ -276,8 +278,8 @@ function computeMillisecondsLeft(nowSeconds: number, expiresAtSeconds: number): 
   return Math.min(Math.ceil(seconds * 1000), MAX_MILLISECONDS)
 }
 
-function toJson(claims: JsonObject | undefined): string {
-  return claims === undefined ? '' : JSON.stringify(claims)
+function toJson(value: JsonObject | string | undefined): string {
+  return value === undefined ? '' : JSON.stringify(value)
 }
 
 function parseStoredSession(sessionId: string, record: string): StoredSession {
@@ -292,8 +294,8 @@ function parseStoredSession(sessionId: string, record: string): StoredSession {
 }
 
 function parseSession(sessionId: string, record: string) {
-  const [state, created, rotated, expires, number, user = '', hash = '', replaced = '', did = '""', claims = ''] =
-    record.split('\n')
+  const [state, created, rotated, expires, number, user = '', hash = '', replaced = '', ...texts] = record.split('\n')
+  const [did = '""', claims = '', description] = texts
   const session: Session = {
     sessionId,
     did: JSON.parse(did) as string,
@@ -301,7 +303,8 @@ function parseSession(sessionId: string, record: string) {
     tokenClaims: claims === '' ? undefined : (JSON.parse(claims) as JsonObject),
     createdAtSeconds: Number(created),
     rotatedAtSeconds: Number(rotated),
-    expiresAtSeconds: Number(expires)
+    expiresAtSeconds: Number(expires),
+    description: description === undefined ? undefined : (JSON.parse(description) as string)
   }
   return { session, number: Number(number), user, hash, replaced }
 }

@@ -5,12 +5,15 @@ import { loadPackage } from '../load-package.js'
 
 /** A node-redis client, or any object with the same `sendCommand`, which takes a command and its arguments. */
 export interface RedisClient {
+  /** Sends a command with its arguments, and returns its reply. */
   sendCommand(args: string[]): Promise<unknown>
 }
 
 /** A node-redis client of a Redis Cluster, which selects the node by a key. */
 export interface RedisCluster {
+  /** Nodes that accept writes. The list distinguishes a cluster from a client. */
   readonly masters: readonly unknown[]
+  /** Sends a command to the node of `firstKey`, or to any node if it is undefined. */
   sendCommand(firstKey: string | undefined, isReadonly: boolean, args: string[]): Promise<unknown>
 }
 

@@ -45,9 +45,11 @@ export interface Dialect {
   readonly insertReturned?: (change: string, insertion: string) => string
   /** Whether an update rewrites an index if the column's value stays the same. PostgreSQL avoids it (HOT updates). */
   readonly rewritesIndexes: boolean
+  /** Types and words of statements that create tables. */
   readonly words: TableWords
 }
 
+/** Dialect of SQLite. */
 export const sqliteDialect: Dialect = {
   schemaPrefix: '',
   hex: (bytes) => `hex(${bytes})`,
@@ -79,6 +81,7 @@ export const sqliteDialect: Dialect = {
   }
 }
 
+/** Dialect of PostgreSQL. */
 export const postgresDialect: Dialect = {
   schemaPrefix: 'pg_catalog.',
   hex: (bytes) => `pg_catalog.encode(${bytes}, 'hex')`,

@@ -5,12 +5,15 @@ export type SqlRow = Readonly<Record<string, unknown>>
 
 /** A statement with parameters `$1`, `$2` and so on. If it has a `name`, each connection prepares it only once. */
 export interface SqlStatement {
+  /** Name of the prepared statement, unique per text. Absent: not prepared. */
   readonly name?: string
+  /** SQL text. */
   readonly text: string
 }
 
 /** The outcome of a statement. */
 export interface SqlResult {
+  /** Rows that the statement returned, by column names. */
   readonly rows: readonly SqlRow[]
   /** Number of rows that were read or changed. */
   readonly rowCount: number
@@ -50,7 +53,9 @@ export interface VerbTraits {
 
 /** An operation of one or more statements, which an engine runs in the thread or on the connection that it chooses. */
 export interface SqlVerb<D, A extends readonly unknown[] = never[], R = unknown> extends Required<VerbTraits> {
+  /** Decides transaction and thread. */
   readonly kind: VerbKind
+  /** Runs the statements by `query`, and returns the result. */
   readonly run: (query: VerbQuery<D>, ...args: A) => Promise<R>
 }
 

@@ -18,7 +18,7 @@ const STATES = ['active', 'loggedOut', 'revoked'] as const
 /** LIMIT that stands for "all", for which SQLite and PostgreSQL have no common syntax. No user has so many sessions. */
 const NO_LIMIT = 1_000_000
 
-const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at'
+const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotated_at, expires_at, description'
 
 /** Result column of statements that end or delete sessions: the session's id if it was active, or NULL. */
 const ENDED_ID = 'ended_id'
@@ -59,7 +59,8 @@ export const sessionStatements = createPerDialect((dialect: Dialect) => {
   return createStatements('did_auth_session_', {
     // If the stored token hash is the same, this is a repetition: the result of the first attempt was lost.
     insert: `INSERT INTO ${table} AS stored (session_key, session_id, user_key, did, token_claims, token_hash,
-        created_at, rotated_at, expires_at, sweep_day) VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9)
+        created_at, rotated_at, expires_at, sweep_day, description)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10)
       ON CONFLICT (session_key) DO UPDATE SET token_hash = excluded.token_hash
         WHERE stored.token_hash = excluded.token_hash`,
     trim,
@@ -108,7 +109,8 @@ export const createSession = verb('write', async (query: StoreQuery, session: Ne
   const record = { service, nowSeconds, listUntilSeconds: session.listUntilSeconds }
   const [key, user] = [computeRowKey(service, sessionId), computeUserKey(service, did)]
   const times = [nowSeconds, expiresAtSeconds, computeSweepDay(expiresAtSeconds)]
-  const values = [key, sessionId, user, did, toJson(tokenClaims), toBytes(refreshTokenHash), ...times]
+  const description = toJson(session.description)
+  const values = [key, sessionId, user, did, toJson(tokenClaims), toBytes(refreshTokenHash), ...times, description]
   const { rowCount } = await query(sessionStatements(query).insert, values)
   if (rowCount === 0) throw new Error('a session with this id already exists')
   // A separate statement sees rows that concurrent calls have added, so that the last of them trims the list.
@@ -224,10 +226,10 @@ async function findRow(query: StoreQuery, service: string, sessionId: string): P
   return (await query(sessionStatements(query).find, [computeRowKey(service, sessionId)])).rows[0]
 }
 
-/** Converts claims to JSON in ASCII, which databases of every encoding accept. */
-function toJson(claims: JsonObject | undefined): string | null {
+/** Converts claims or a text to JSON in ASCII, which databases of every encoding accept. */
+function toJson(value: JsonObject | string | undefined): string | null {
   const escape = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return claims === undefined ? null : JSON.stringify(claims).replace(/[\u0080-\uffff]/g, escape)
+  return value === undefined ? null : JSON.stringify(value).replace(/[\u0080-\uffff]/g, escape)
 }
 
 /** Returns the first day that begins at or after an expiry. From that day on, a sweep may delete the session. */
@@ -268,7 +270,8 @@ export function parseSession(row: SqlRow): Session {
     tokenClaims: typeof row.token_claims === 'string' ? (JSON.parse(row.token_claims) as JsonObject) : undefined,
     createdAtSeconds: Number(row.created_at),
     rotatedAtSeconds: Number(row.rotated_at),
-    expiresAtSeconds: Number(row.expires_at)
+    expiresAtSeconds: Number(row.expires_at),
+    description: typeof row.description === 'string' ? (JSON.parse(row.description) as string) : undefined
   }
 }
 

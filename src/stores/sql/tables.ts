@@ -50,10 +50,19 @@ export const createTables = ({ words }: Pick<Dialect, 'words'>): readonly string
 ]
 
 /**
+ * Creates the statements of each later step. A published step never changes. Steps only add, so that older code can
+ * still use the tables: the table of ended sessions, and descriptions of sessions as JSON.
+ */
+export const createAdditions = (dialect: Pick<Dialect, 'words'>): readonly (readonly string[])[] => [
+  createEndedTable(dialect),
+  ['ALTER TABLE did_auth_sessions ADD COLUMN description text']
+]
+
+/**
  * Creates the statements for the table of ended sessions. Its rows outlive the sessions, until `list_until`. Lists use
  * the primary key as their index.
  */
-export const createEndedTable = ({ words }: Pick<Dialect, 'words'>): readonly string[] => [
+const createEndedTable = ({ words }: Pick<Dialect, 'words'>): readonly string[] => [
   `CREATE TABLE did_auth_ended_sessions (
     service_key ${words.bytes} NOT NULL,
     ended_at ${words.bigint} NOT NULL,

@@ -9,8 +9,11 @@ import { CLOSE, type Batch, type Reply, type Request, type ThreadRole } from './
 
 /** Settings of a thread's database, which its worker receives. */
 export interface ThreadDatabase extends OpenedFile {
+  /** Package that opens the file. */
   readonly engine: EngineName
+  /** Whether commits survive a power failure. */
   readonly synchronous: ConnectionOptions['synchronous']
+  /** Whether the thread writes or only reads. */
   readonly role: ThreadRole
 }
 
@@ -53,6 +56,7 @@ export function openThreadDatabase({ file, engine, synchronous, inode, role }: T
 export interface ServedVerbs<D> {
   /** Verbs by the names that messages contain. */
   readonly verbs: ReadonlyMap<string, SqlVerb<D>>
+  /** Dialect that the verbs get with their queries. */
   readonly dialect: D
   /**
    * Called in each transaction before its first verb. If it throws, all verbs of the group fail. Verbs that only read

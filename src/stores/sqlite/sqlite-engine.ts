@@ -9,21 +9,28 @@ export type SqliteRow = Readonly<Record<string, SqliteValue>>
 
 /** A prepared statement, with the methods that both engines have. Values are bound to `?` in their order. */
 export interface SqliteStatement {
+  /** Returns the first row; undefined if there is none. */
   get(...values: SqliteValue[]): SqliteRow | undefined
+  /** Returns all rows. */
   all(...values: SqliteValue[]): SqliteRow[]
+  /** Runs a statement without rows, and returns the number of changed rows. */
   run(...values: SqliteValue[]): { readonly changes: number | bigint }
 }
 
 /** An open database of either engine. */
 export interface SqliteConnection {
+  /** Compiles one statement. */
   prepare(text: string): SqliteStatement
+  /** Runs statements without parameters, separated by semicolons. */
   exec(text: string): unknown
+  /** Closes the database. */
   close(): unknown
 }
 
 /** The implementation of SQLite: Node's own from 22.13 on, or the package. */
 export type EngineName = 'node:sqlite' | 'better-sqlite3'
 
+/** Options of a connection. */
 export interface ConnectionOptions {
   /** `FULL`: commits survive a power failure. `NORMAL`: only a crash of the process. The file stays valid with both. */
   synchronous: 'FULL' | 'NORMAL'

@@ -6,7 +6,7 @@ import { collectVerbs } from '../sql/query.js'
 import * as sessionVerbs from '../sql/session-verbs.js'
 import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
 import * as storeVerbs from '../sql/store-verbs.js'
-import { createEndedTable, createTables } from '../sql/tables.js'
+import { createAdditions, createTables } from '../sql/tables.js'
 import { prepareFile } from './prepare-tables.js'
 import type { ThreadDatabase } from './serve-sqlite.js'
 import { chooseEngine, isFile, type EngineName } from './sqlite-engine.js'
@@ -54,7 +54,7 @@ export function openSqliteStore(
   engine: EngineName = chooseEngine(),
   times?: SweepTimes
 ): Store {
-  const additions = [createEndedTable(sqliteDialect)]
+  const additions = createAdditions(sqliteDialect)
   const opened = prepareFile(file, engine, createTables(sqliteDialect), 'did_auth_numbers', additions)
   const start = (role: ThreadRole): Worker => {
     const database: ThreadDatabase = { ...opened, engine, synchronous: 'FULL', role }

@@ -152,6 +152,7 @@ export class SqliteThread {
 
 /** Options of {@link startSqliteThreads}. */
 export interface SqliteThreadsOptions<D> extends Pick<SqliteThreadOptions, 'format'> {
+  /** Starts the worker of a role. */
   readonly start: (role: ThreadRole) => Worker
   /** Verbs by the names that the threads know. */
   readonly verbs: ReadonlyMap<string, SqlVerb<D>>

@@ -206,8 +206,14 @@ describe('the three OpenAPI documents', () => {
 
   it('contain every error code of library and servers that a client can receive', () => {
     const text = JSON.stringify(documents)
-    // ERR_CONFIG is thrown at setup. No route of the servers requires approvals, or checks the status of credentials.
-    const unusedCodes = ['ERR_CONFIG', 'ERR_APPROVAL', 'ERR_CREDENTIAL_REVOKED', 'ERR_CREDENTIAL_STATUS']
+    // ERR_CONFIG is thrown at setup. The servers use no `allow`, no approvals, and no status of credentials.
+    const unusedCodes = [
+      'ERR_CONFIG',
+      'ERR_FORBIDDEN',
+      'ERR_APPROVAL',
+      'ERR_CREDENTIAL_REVOKED',
+      'ERR_CREDENTIAL_STATUS'
+    ]
     // The token endpoint answers the names of OAuth in their place.
     const undocumentedCodes = [...unusedCodes, 'ERR_CLIENT_ASSERTION', 'ERR_GRANT_TYPE']
     const codes = [...Object.keys(errorStatuses), ...Object.keys(serverErrors)].filter(

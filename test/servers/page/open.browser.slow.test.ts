@@ -52,6 +52,8 @@ describe('the page /open', () => {
     const { open, requests, complaints, context } = await openProfile(browser, [], PHONE)
     const page = await open(link)
     const { host, origin } = new URL(server.servers[1]!.serviceUrl)
+    expect(await page.textContent('#title')).toBe('Someone sent you a file')
+    expect(await page.textContent('.lead')).toBe('Only this link can open it.')
     expect(await page.textContent('#relay')).toBe(host)
     expect(await page.textContent('#expiry')).toMatch(/Available until\s+(December 31, 2099|January 1, 2100) at /)
     expect(await page.isVisible('#about-login')).toBe(name !== 'open reads')
@@ -91,8 +93,11 @@ describe('the page /open', () => {
     const { open, context } = await openProfile(browser)
     // The page reports the fault before a tap, and shows no button.
     const page = await open(link.slice(0, -30))
-    await page.waitForSelector('#open-status:text-is("The link is incomplete. Copy it again.")')
-    expect(await page.isVisible('#open')).toBe(false)
+    await page.waitForSelector('#title:text-is("This link is incomplete")')
+    expect(await page.innerText('#closed')).toBe(
+      'A part of the link is missing, so it cannot open the file. ' +
+        'Copy the whole link from the message, or ask the sender for it again.'
+    )
     const otherKey = link.replace(/\.[\w-]{43}&.*/, `.${'A'.repeat(43)}&until=1000000000`)
     // Another link in the same tab.
     await page.goto(otherKey)
@@ -124,7 +129,7 @@ describe('the page /open', () => {
     const broken = `${processes.headers.serviceUrl}/open`
     for (const link of [...links, broken]) {
       const page = await open(link)
-      const states = link === broken ? ['#open-status:has-text("incomplete")'] : ['#open', ':is(#text, #save):focus']
+      const states = link === broken ? ['#incomplete'] : ['#open', ':is(#text, #save):focus']
       for (const state of states) {
         await page.waitForSelector(state)
         expect(await findAccessibilityFaults(page)).toEqual([])

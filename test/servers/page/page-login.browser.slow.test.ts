@@ -125,17 +125,24 @@ describe('login on the page of the auth server', () => {
     }
     await page.waitForSelector('#wallets button')
     await expectNoFault()
+    const openAll = `for (const details of document.querySelectorAll('details')) details.open = true`
+    await page.evaluate(openAll)
+    await expectNoFault()
     await logInByTabKey(page)
     await page.click('#ask-me')
     await page.waitForSelector('#claims-details')
-    expect(await page.locator('#sessions li').textContent()).toContain('This session, on this device')
+    expect(await page.locator('#sessions li').textContent()).toMatch(
+      /^Chrome on Linux.*This session, on this device, since/
+    )
     expect(await page.locator('#bound').isVisible()).toBe(true)
-    await page.evaluate(`for (const details of document.querySelectorAll('details')) details.open = true`)
+    await page.evaluate(openAll)
     await page.click('#send-form button')
     await page.waitForSelector('#sent')
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button')
     await page.waitForSelector('#notes li')
+    await page.click('#vault-step .sample button')
+    await page.waitForSelector('#vault-step .sample .status:not(:empty)')
     await expectNoFault()
     await page.setInputFiles('#send-file', { name: 'a', mimeType: '', buffer: Buffer.alloc(7_340_032) })
     await page.click('#send-form button')
@@ -143,7 +150,7 @@ describe('login on the page of the auth server', () => {
     await expectNoFault()
   })
 
-  it("highlights the browser's wallet, or the key of this tab if the browser has no wallet", async () => {
+  it("highlights the browser's wallet, or the temporary key if the browser has no wallet", async () => {
     const [withWallet, withoutWallet] = [await openProfile(browser, [wallet('alice')]), await openProfile(browser)]
     const [page, otherPage] = [await withWallet.open(all.serviceUrl), await withoutWallet.open(all.serviceUrl)]
     await page.waitForSelector('#wallets button')
@@ -154,13 +161,25 @@ describe('login on the page of the auth server', () => {
     expect(await otherPage.evaluate(createColorScript('#use-tab-key'))).toBe(primary)
   })
 
-  it('collapses later steps on a phone, and opens the second step once a wallet is chosen', async () => {
-    const { open } = await openProfile(browser, [], { viewport: { width: 390, height: 844 } })
+  it.each([
+    [1280, ['Choose a key', 'Log in', 'Send a file', 'Store notes']],
+    [390, ['Choose a key', 'Log in']]
+  ])('opens each step once a user can do it, at %i px after the login %j', async (width, stepsAfterLogin) => {
+    const { open } = await openProfile(browser, [], { viewport: { width, height: 844 } })
     const page = await open(all.serviceUrl)
     const readOpenSteps = (): Promise<string[]> => page.locator('.step[open] h2').allTextContents()
-    expect(await readOpenSteps()).toEqual(['Choose a wallet'])
+    expect(await readOpenSteps()).toEqual(['Choose a key'])
     await page.click('#use-tab-key')
-    expect(await readOpenSteps()).toEqual(['Choose a wallet', 'Log in'])
+    expect(await readOpenSteps()).toEqual(['Choose a key', 'Log in'])
+    await page.click('#log-in')
+    await page.waitForSelector('#sessions li')
+    expect(await readOpenSteps()).toEqual(stepsAfterLogin)
+  })
+
+  it('has a button as wide as the card of the chosen key on a phone', async () => {
+    const { open } = await openProfile(browser, [], { viewport: { width: 390, height: 844 } })
+    const page = await open(all.serviceUrl)
+    await page.click('#use-tab-key')
     const [button, card] = await Promise.all(
       ['#log-in', '#wallet-chosen'].map((selector) => page.locator(selector).boundingBox())
     )
@@ -179,9 +198,14 @@ describe('login on the page of the auth server', () => {
     await context.addInitScript(`Object.defineProperty(window, 'isSecureContext', { value: false })`)
     for (const path of ['/', '/open']) {
       await page.goto(all.serviceUrl + path)
+      await page.evaluate(`document.querySelector('#relay-step')?.toggleAttribute('open', true)`)
       await page.locator('.insecure').first().waitFor()
       expect(await page.locator('#relay-here, #vault-here, #closed').locator('visible=true').count()).toBe(0)
     }
+    await page.goto(all.serviceUrl)
+    await page.click('#wallet-step .sample summary')
+    await page.click('#wallet-step .sample button')
+    await page.waitForSelector('.sample [role=status]:has-text("Select the text, and copy it yourself.")')
   })
 
   it('hides everything of the previous account once another account is chosen', async () => {
@@ -202,7 +226,8 @@ describe('login on the page of the auth server', () => {
     await page.click('#use-tab-key')
     await page.waitForSelector('#log-in')
     expect((await page.locator('.steps [data-kind=success]').allTextContents()).join('')).toBe('')
-    expect(await page.locator('#sent, #notes li, #claims-details').locator('visible=true').count()).toBe(0)
+    const hidden = page.locator('#sent, #notes li, #claims-details, #recovery')
+    expect(await hidden.locator('visible=true').count()).toBe(0)
     expect(await page.inputValue('#vault-code')).toBe('')
     expect(await page.evaluate(ticks)).toEqual(['"✓"', ...Array<string>(3).fill('counter(step)')])
   })
@@ -288,6 +313,7 @@ describe('login on the page of the auth server', () => {
   it('logs in with cookies, which another origin of the same site cannot use', async () => {
     const { open, complaints, context } = await openProfile(browser)
     const page = await open(withCookies.serviceUrl)
+    expect(await page.textContent('#session-step .sample code')).toContain("mode: 'cookie'")
     await logInByTabKey(page)
     expect((await context.cookies()).map(({ name, httpOnly }) => [name, httpOnly])).toEqual([
       ['authorization', true],

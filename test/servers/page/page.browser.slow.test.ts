@@ -1,7 +1,17 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
 import { wallet, WalletError, type PageWallet, type WalletRequest } from 'express-did-auth/testing'
+import { build } from 'esbuild'
+import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
-import { launchBrowser, logInByTabKey, openProfile, waitForAnswer } from '../../support/engines/browser.js'
+import { root } from '../../support/fixtures/documents.js'
+import {
+  findAccessibilityFaults,
+  launchBrowser,
+  logInByTabKey,
+  openProfile,
+  tabTo,
+  waitForAnswer
+} from '../../support/engines/browser.js'
 import { ServerProcesses, type ServerProcess } from '../../support/servers/server-process.js'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 
@@ -89,6 +99,9 @@ describe('the page of the auth server in a browser', () => {
     await page.click('#send-form button')
     await waitForAnswer(page, 'relay', 'Sent.')
     expect(await page.textContent('#sent-until')).toBe('')
+    const request = page.locator('.exchange', { hasText: 'Post the encrypted file' })
+    await request.locator('summary').click()
+    expect(await request.locator('pre').first().textContent()).toMatch(/"[\w-]{14}…[\w-]{6}"\} \(\d{6} characters\)$/)
     await page.fill('#open-link', String(await page.textContent('#sent-link')))
     await page.click('#open-form button')
     await page.click('#open')
@@ -115,6 +128,10 @@ describe('the page of the auth server in a browser', () => {
       await page.click('#note-form button')
       await page.waitForSelector(`#notes p:text-is("${note}")`)
     }
+    // A request names the list in full; the middle of the DID is left out.
+    expect(await page.locator('.exchange .path').allTextContents()).toContainEqual(
+      expect.stringMatching(/^\/did:ethr:rsk:0x[0-9a-f]{4}…[0-9a-f]{4}\/notes$/)
+    )
     // A tab that the page opens copies its sessionStorage, with the wallet and the recovery code of the notes.
     const [otherPage] = await Promise.all([context.waitForEvent('page'), page.evaluate(`void open(location.href)`)])
     await otherPage.click('#read-notes')
@@ -156,14 +173,44 @@ describe('the page of the auth server in a browser', () => {
     expect(complaints).toEqual([])
   })
 
+  it('shows code that does the same in an app, and copies it by the keyboard', async () => {
+    const frank = wallet('frank')
+    const { open, context, complaints } = await openProfile(browser, [frank])
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+    const page = await open(all.serviceUrl)
+    for (const selector of ['.sample summary', '.sample button']) {
+      await tabTo(page, selector)
+      await page.keyboard.press('Enter')
+    }
+    await page.waitForSelector('.sample [role=status]:text-is("Copied.")')
+    const samples = await page.locator('.sample code').allTextContents()
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(samples[0])
+    const results = 'globalThis.results = [auth.session.did, answer.status, content, contents]'
+    const { outputFiles } = await build({
+      stdin: { contents: [...samples, results].join('\n'), resolveDir: root },
+      tsconfig: join(root, 'tsconfig.json'),
+      bundle: true,
+      format: 'esm',
+      write: false
+    })
+    const app = { contentType: 'text/javascript', body: outputFiles[0]!.text }
+    await page.route('**/app.js', (route) => route.fulfill(app))
+    const shown = await page.evaluate(`import('/app.js').then(() => results)`)
+    expect(shown).toEqual([frank.did, 200, 'Hello from my wallet.', ['Buy oak']])
+    expect(complaints).toEqual([])
+  })
+
   it('opens the notes in another browser only with their recovery code', async () => {
     const [page, otherPage] = [await logInAs('carol'), await logInAs('carol')]
     await page.fill('#note', 'Buy oak')
     await page.click('#note-form button')
     await page.waitForSelector('#vault-code-new')
     const code = await page.inputValue('#vault-code')
+    expect(await otherPage.isVisible('#recovery')).toBe(false)
     await otherPage.click('#read-notes')
     await waitForAnswer(otherPage, 'vault', 'recovery code')
+    await otherPage.waitForSelector('#vault-code:focus')
+    expect(await findAccessibilityFaults(otherPage)).toEqual([])
     await otherPage.fill('#vault-code', code.toLowerCase().replace('-', ' '))
     await otherPage.click('#read-notes')
     await otherPage.waitForSelector('#notes p:text-is("Buy oak")')

@@ -35,6 +35,16 @@ export const faults: readonly (readonly [what: string, fails: string, fault: Fau
     'All spellings of a DID are one user, whose sessions are listed together'
   ],
   [
+    'shortens descriptions',
+    'lists a session with its description, also after a refresh, or with none',
+    asking('createSession', (session) => [{ ...session, description: session.description?.slice(0, 6) }])
+  ],
+  [
+    'loses descriptions at a refresh',
+    'lists a session with its description, also after a refresh, or with none',
+    answering('findSession', (session) => session && { ...session, description: undefined })
+  ],
+  [
     'returns its stored objects instead of copies',
     'stores and returns copies, so that callers cannot change its data',
     (store) => {

@@ -61,9 +61,10 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
         const [sessionId, refreshTokenHash] = [`session ${runs} ${sessions.length}`, newHash()]
         sessions.push({ service, sessionId, did, tokens: [refreshTokenHash] })
         const tokenClaims = issued % 3 === 0 ? { issued } : undefined
+        const details = { tokenClaims, description: issued % 4 === 0 ? `Client "${issued}"` : undefined }
         const times = { nowSeconds, expiresAtSeconds: nowSeconds + step.lastsSeconds, listUntilSeconds }
         return ask((store) =>
-          store.createSession({ service, sessionId, did: step.did, refreshTokenHash, tokenClaims, ...times })
+          store.createSession({ service, sessionId, did: step.did, refreshTokenHash, ...details, ...times })
         )
       }
       const { sessionId, tokens } = session

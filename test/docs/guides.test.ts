@@ -1,0 +1,167 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Express } from 'express'
+import type { DidAuthClient, PlainWallet } from 'express-did-auth-client'
+import type pg from 'pg'
+import ts from 'typescript'
+import { afterTest } from '../support/fixtures/after-test.js'
+import { readDocument, root } from '../support/fixtures/documents.js'
+import { createNumberedWallet } from '../support/fixtures/fixtures.js'
+import { temporaryFolder } from '../support/fixtures/store-folder.js'
+import { runOn, testDatabase, type TestDatabase } from '../support/engines/postgres-server.js'
+import { createPlainWallet, startClientService } from '../support/servers/client-service.js'
+import { setEnvironment } from '../support/servers/run-script.js'
+
+const folder = join(root, '.cache/guides')
+
+/** Returns the blocks of a guide in one language. */
+const listCode = (file: string, language: string): string[] =>
+  readDocument(`src/guides/${file}`)
+    .blocks.filter((block) => block.language === language)
+    .map(({ code }) => code)
+
+/** Imports code as a module whose function `install` receives `app`, and the `requireDid` of the test's service. */
+async function loadServer(
+  name: string,
+  code: string
+): Promise<{ install: (...given: unknown[]) => { pool: pg.Pool } }> {
+  const imports = code.split('\n').filter((line) => line.startsWith('import '))
+  const rest = code.split('\n').filter((line) => !/^import |^const requireDid = /.test(line))
+  const file = join(folder, `${name}.ts`)
+  const install = ['export function install(app: any, requireDid: any) {', ...rest, 'return { pool }', '}']
+  writeFileSync(file, [...imports, ...install].join('\n'))
+  return (await import(file)) as Awaited<ReturnType<typeof loadServer>>
+}
+
+beforeAll(() => void mkdirSync(folder, { recursive: true }))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+describe('accounts with several wallets', () => {
+  let database: TestDatabase
+  let walletCount = 0
+  const createWallet = () => createPlainWallet(createNumberedWallet((walletCount += 1)), 30)
+  // The page and the service share an origin. Clients of this test reach the service at another address.
+  const origin = { domain: 'service.example', serviceUrl: 'https://service.example' }
+
+  beforeAll(async () => {
+    database = await testDatabase()
+    await runOn(database.url, listCode('ACCOUNTS.md', 'sql')[0]!)
+    const code = listCode('ACCOUNTS.md', 'js')[0]!
+    expect(code).toContain('url: auth.url,')
+    const page = code.replace('linkWallet(auth', 'linkWallet(options, auth')
+    writeFileSync(join(folder, 'link.mjs'), page.replace('url: auth.url,', 'url: auth.url, ...options,'))
+  })
+  afterAll(() => database.drop())
+
+  /** Starts the server of the guide, and returns what a page does there. */
+  async function start() {
+    const restore = setEnvironment({ DATABASE_URL: database.url })
+    const { install } = await loadServer('accounts', listCode('ACCOUNTS.md', 'ts')[0]!)
+    const after = (app: Express, requireDid: unknown): void => {
+      const { pool } = install(app, requireDid)
+      afterTest(() => pool.end())
+    }
+    const { signedIn, clock } = await startClientService({ siwe: true }, { after })
+    restore()
+    const page = (await import(join(folder, 'link.mjs'))) as {
+      linkWallet: (options: object, auth: DidAuthClient, wallet: PlainWallet) => Promise<void>
+    }
+    return {
+      logIn: (wallet = createWallet()) => signedIn({ wallet }),
+      linkWallet: (auth: DidAuthClient, wallet: PlainWallet) => page.linkWallet({ ...origin, clock }, auth, wallet)
+    }
+  }
+
+  const readAccount = async (auth: DidAuthClient) => {
+    const answer = await auth.fetch('/account')
+    const account = (answer.ok ? await answer.json() : {}) as { id?: string; identities?: string[] }
+    return { status: answer.status, ...account }
+  }
+
+  it('link a second wallet, with which the user then reaches the same account', async () => {
+    const { logIn, linkWallet } = await start()
+    const second = createWallet()
+    const auth = await logIn()
+    const { id } = await readAccount(auth)
+    await linkWallet(auth, second)
+    const account = await readAccount(await logIn(second))
+    expect(account).toMatchObject({ status: 200, id })
+    expect(account.identities).toHaveLength(2)
+  })
+
+  it('use a code once, refuse another one, and refuse a wallet that has an account', async () => {
+    const { logIn, linkWallet } = await start()
+    const [auth, other] = [await logIn(), createWallet()]
+    await readAccount(await logIn(other))
+    await expect(linkWallet(auth, other)).rejects.toThrow('this wallet has an account already')
+    const third = await logIn()
+    const post = { method: 'POST', approve: true, headers: { 'Content-Type': 'application/json' } }
+    const answer = await third.fetch('/identities', { ...post, body: JSON.stringify({ code: 'never issued' }) })
+    expect(answer.status).toBe(409)
+    const { code } = (await (await auth.fetch('/link-codes', post)).json()) as { code: string }
+    await runOn(database.url, `UPDATE link_codes SET expires_at = now() - interval '1 second'`)
+    expect((await third.fetch('/identities', { ...post, body: JSON.stringify({ code }) })).status).toBe(409)
+  })
+
+  it('refuse both requests without an approval', async () => {
+    const { logIn } = await start()
+    const auth = await logIn()
+    const answers = [
+      await auth.fetch('/link-codes', { method: 'POST' }),
+      await auth.fetch('/identities', { method: 'POST' })
+    ]
+    expect(answers.map(({ status }) => status)).toEqual([403, 403])
+  })
+
+  it('apply a ban at the next request', async () => {
+    const { logIn } = await start()
+    const auth = await logIn()
+    const { id } = await readAccount(auth)
+    await runOn(database.url, `UPDATE accounts SET is_banned = true WHERE id = ${id}`)
+    expect(await readAccount(auth)).toEqual({ status: 403 })
+  })
+})
+
+describe('the skill for coding agents', () => {
+  const { text, blocks } = readDocument('examples/skills/express-did-auth/SKILL.md')
+  const [server, test] = blocks.filter(({ language }) => language === 'ts').map(({ code }) => code)
+
+  it('has a name and a description of at most 1,024 characters, as the format requires', () => {
+    expect(text).toMatch(/^---\nname: express-did-auth\ndescription: .{100,1024}\n---\n/)
+  })
+
+  it('contains a server and a test that work together', async () => {
+    const { path, remove } = temporaryFolder()
+    afterTest(remove)
+    const secrets = { PRIVATE_KEY: '07'.repeat(32), CHALLENGE_SECRET: 'a secret of more than 32 bytes for a test' }
+    const restore = setEnvironment({ ...secrets, SESSIONS_FILE: join(path, 'sessions.sqlite') })
+    const file = join(folder, 'skill.ts')
+    writeFileSync(file, `${server}\n${test}\nexport { requireDid, alice }\n`)
+    const { readProfile, requireDid, alice } = (await import(file)) as {
+      readProfile: () => Promise<unknown>
+      requireDid: { close: () => Promise<void> }
+      alice: { did: string }
+    }
+    restore()
+    afterTest(() => requireDid.close())
+    expect(await readProfile()).toEqual({ user: alice.did })
+  })
+
+  it('contains a page whose code fits the client', () => {
+    const file = join(folder, 'skill-page.mjs')
+    writeFileSync(file, blocks.find(({ language }) => language === 'js')!.code)
+    const options = {
+      allowJs: true,
+      checkJs: true,
+      noEmit: true,
+      strict: true,
+      lib: ['lib.es2023.d.ts', 'lib.dom.d.ts']
+    }
+    const module = { module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext }
+    const program = ts.createProgram([file], { ...options, ...module, skipLibCheck: true, types: [] })
+    const [source] = program.getSourceFiles().filter(({ fileName }) => fileName === file)
+    const faults = [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)]
+    expect(faults.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))).toEqual([])
+  })
+})

@@ -1,0 +1,197 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import Database from 'better-sqlite3'
+import { build } from 'esbuild'
+import { wallet } from 'express-did-auth/testing'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Browser, Page } from 'playwright-core'
+import { launchBrowser, openProfile } from '../support/engines/browser.js'
+import { createLinkedProject, type LinkedProject } from '../support/engines/linked-project.js'
+import { runIn } from '../support/engines/packed-package.js'
+import { freePort } from '../support/faults/tcp-proxy.js'
+import { afterTest } from '../support/fixtures/after-test.js'
+import { readDocument } from '../support/fixtures/documents.js'
+import { until } from '../support/fixtures/until.js'
+
+const alice = wallet('alice')
+const bob = wallet('bob')
+
+/** Store of express-session in an SQLite file, in place of the reader's own. */
+const SESSION_STORE = `import Database from 'better-sqlite3'
+import session from 'express-session'
+const db = new Database('old-sessions.db')
+db.exec('CREATE TABLE IF NOT EXISTS entries (id TEXT PRIMARY KEY, data TEXT)')
+class SqliteSessions extends session.Store {
+  get(id, done) {
+    const row = db.prepare('SELECT data FROM entries WHERE id = ?').get(id)
+    done(null, row && JSON.parse(row.data))
+  }
+  set(id, data, done) {
+    db.prepare('INSERT INTO entries VALUES (?, ?) ON CONFLICT DO UPDATE SET data = excluded.data').run(id, JSON.stringify(data))
+    done?.(null)
+  }
+  destroy(id, done) {
+    db.prepare('DELETE FROM entries WHERE id = ?').run(id)
+    done?.(null)
+  }
+}
+export const store = new SqliteSessions()
+`
+
+/** Script that creates the tables of better-auth with its own migration. */
+const CREATE_TABLES = `import { getMigrations } from 'better-auth/db/migration'
+import { siwe } from 'better-auth/plugins'
+import Database from 'better-sqlite3'
+const secret = 'Ks7#mQ2!vX9@pL4$wR8%tY1^uI6&oP3*'
+const { runMigrations } = await getMigrations({ secret, database: new Database('app.db'), plugins: [siwe({ domain: '' })] })
+await runMigrations()
+`
+
+/** Page code of the old apps: it logs in by `window.ethereum` at two routes. */
+const OLD_LOGIN = `async (nonceRoute, verifyRoute, init) => {
+  const json = { 'Content-Type': 'application/json' }
+  const text = await (await fetch(nonceRoute, init)).text()
+  const nonce = text.startsWith('{') ? JSON.parse(text).nonce : text
+  const [account] = await ethereum.request({ method: 'eth_requestAccounts' })
+  const address = kit.getAddress(account)
+  const message = new kit.SiweMessage({ domain: location.host, uri: location.origin, version: '1', address, chainId: 137, nonce }).prepareMessage()
+  const signature = await ethereum.request({ method: 'personal_sign', params: [message, account] })
+  return (await fetch(verifyRoute, { method: 'POST', headers: json, body: JSON.stringify({ message, signature }) })).status
+}`
+
+let [project, browser, script] = [] as unknown as [LinkedProject, Browser, Record<string, string>]
+
+const listBlocks = (file: string, language: string): string[] =>
+  readDocument(`src/guides/${file}`)
+    .blocks.filter((block) => block.language === language)
+    .map(({ code }) => code)
+
+/** Bundles the page of a guide as a script: `kit.auth`, `kit.logIn`. */
+async function bundlePage(file: string): Promise<string> {
+  const page = listBlocks(file, 'js').at(-1)!
+  const contents = `${page}\nexport { SiweMessage } from 'siwe'\nexport { getAddress } from 'ethers'`
+  const stdin = { contents, resolveDir: project.path }
+  const { outputFiles } = await build({ stdin, bundle: true, format: 'iife', globalName: 'kit', write: false })
+  return `${outputFiles[0]!.text}; globalThis.kit = kit`
+}
+
+beforeAll(async () => {
+  ;[project, browser] = await Promise.all([createLinkedProject(), launchBrowser()])
+  script = {}
+  for (const file of ['FROM-SIWE.md', 'FROM-BETTER-AUTH.md']) script[file] = await bundlePage(file)
+})
+
+afterAll(async () => {
+  await browser.close()
+  project.remove()
+})
+
+/** Prepares the app of a guide: its two servers, one after the other, and pages of several users. */
+async function prepareApp(file: string) {
+  const port = await freePort()
+  const url = `http://localhost:${port}`
+  const folder = join(project.path, file.replace('.md', '').toLowerCase())
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
+  writeFileSync(join(folder, 'session-store.js'), SESSION_STORE)
+  const [before, after] = listBlocks(file, 'js')
+  const toPort = (code: string): string =>
+    code.replaceAll('localhost:3000', `localhost:${port}`).replace('listen(3000)', `listen(${port})`)
+  writeFileSync(join(folder, 'before.js'), toPort(before!))
+  writeFileSync(join(folder, 'after.js'), toPort(after!))
+  const hex = '01'.repeat(32)
+  const secrets = {
+    SESSION_SECRET: hex,
+    BETTER_AUTH_SECRET: 'Ks7#mQ2!vX9@pL4$wR8%tY1^uI6&oP3*',
+    PRIVATE_KEY: hex,
+    CHALLENGE_SECRET: hex
+  }
+  const run = async (name: string): Promise<() => Promise<void>> => {
+    const env = { ...process.env, ...secrets, SERVICE_URL: url }
+    const child = spawn(process.execPath, [name], { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe'] })
+    let complaints = ''
+    child.stderr.on('data', (chunk: Buffer) => (complaints += chunk.toString()))
+    const exited = once(child, 'exit')
+    await until(() => {
+      if (child.exitCode !== null) throw new Error(complaints)
+      return fetch(`${url}/me`).then(
+        ({ status }) => status === 401,
+        () => false
+      )
+    })
+    const stop = async (): Promise<void> => {
+      child.kill()
+      await exited
+    }
+    afterTest(stop)
+    return stop
+  }
+  const openPage = async (user: typeof alice): Promise<Page> => {
+    const { context, open } = await openProfile(browser, [user])
+    afterTest(() => context.close())
+    await context.addInitScript(script[file]!)
+    const page = await open(`${url}/me`)
+    await page.evaluate(`addEventListener('eip6963:announceProvider', ({ detail }) => (globalThis.ethereum = detail.provider))
+      dispatchEvent(new Event('eip6963:requestProvider'))`)
+    return page
+  }
+  return { folder, run, openPage }
+}
+
+const readMe = (page: Page): Promise<{ id?: unknown }> =>
+  page.evaluate(`fetch('/me').then((answer) => (answer.ok ? answer.json() : {}))`)
+
+describe.each([
+  {
+    file: 'FROM-SIWE.md',
+    oldLogin: `(${OLD_LOGIN})('/nonce', '/verify', {})`,
+    newLogin: `ethereum.request({ method: 'eth_requestAccounts' }).then(([address]) => kit.logIn({
+      address,
+      chainId: 137,
+      signMessage: (text) => ethereum.request({ method: 'personal_sign', params: [text, address] })
+    }))`
+  },
+  {
+    file: 'FROM-BETTER-AUTH.md',
+    oldLogin: `(${OLD_LOGIN})('/api/auth/siwe/nonce', '/api/auth/siwe/verify', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}' })`,
+    newLogin: 'kit.logIn(ethereum)'
+  }
+])('the guide $file', ({ file, oldLogin, newLogin }) => {
+  it('keeps users and open sessions, and the old code finds its new users after a return', async () => {
+    const { folder, run, openPage } = await prepareApp(file)
+    if (file === 'FROM-BETTER-AUTH.md') {
+      writeFileSync(join(folder, 'migrate.js'), CREATE_TABLES)
+      await runIn(folder, process.execPath, 'migrate.js')
+    }
+    const stopBefore = await run('before.js')
+    const [openedBefore, returning] = [await openPage(alice), await openPage(alice)]
+    expect(await openedBefore.evaluate(oldLogin)).toBe(200)
+    const { id } = await readMe(openedBefore)
+    expect(id).toBeDefined()
+    // The SQL runs while the old code is in use.
+    const db = new Database(join(folder, 'app.db'))
+    const [migration = '', check] = listBlocks(file, 'sql')
+    db.exec(migration)
+    if (check !== undefined) expect(db.prepare(check).all()).toEqual([])
+    await stopBefore()
+
+    const stopAfter = await run('after.js')
+    expect(await readMe(openedBefore)).toEqual({ id })
+    await returning.evaluate(`${newLogin}.then(() => 0)`)
+    expect(await returning.evaluate('kit.loadMe()')).toEqual({ id })
+    const newcomer = await openPage(bob)
+    await newcomer.evaluate(`${newLogin}.then(() => 0)`)
+    const newId = (await readMe(newcomer)).id
+    expect(newId).not.toBe(id)
+    expect(await newcomer.evaluate('kit.auth.session.did')).toBe(`did:ethr:${bob.address}`)
+    await stopAfter()
+
+    await run('before.js')
+    expect(await readMe(openedBefore)).toEqual({ id })
+    expect(await newcomer.evaluate(oldLogin)).toBe(200)
+    expect(await readMe(newcomer)).toEqual({ id: newId })
+    db.close()
+  })
+})
