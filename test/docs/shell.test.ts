@@ -20,8 +20,8 @@ const usage = /const USAGE = `([^]*?)`/.exec(readFileSync(join(root, 'servers/cl
 
 const isServerCommand = (args: string): boolean => {
   const [server = '', command] = args.split(' ')
-  // Readers replace the address of a service and the options.
-  const shown = /^(?:https:\/\/|--)/.test(command ?? '') ? '' : (command ?? '')
+  // Readers replace the address of a service, the options and the name of a backup.
+  const shown = /^(?:https:\/\/|--|backup-\d$)/.test(command ?? '') ? '' : (command ?? '')
   const options = [...args.matchAll(/(?<= )--[\w-]+/g)].map(([option]) => option)
   return (
     new RegExp(`^  ${`${server} ${shown}`.trim()}(?= |$)`, 'm').test(usage) &&
@@ -60,10 +60,7 @@ function isRunnable(line: string): boolean {
 }
 
 describe.each(documentFiles)('the shell commands of %s', (file) => {
-  // A script, which starts with `set -eu`, has a separate test that runs it.
-  const blocks = readDocument(file).blocks.filter(
-    ({ language, code }) => language === 'sh' && !code.startsWith('set -eu\n')
-  )
+  const blocks = readDocument(file).blocks.filter(({ language }) => language === 'sh')
 
   it('name existing scripts, files and commands', () => {
     const lines = blocks.flatMap(({ code }) => code.split('\n')).filter((line) => !/^\s*(?:#|$)/.test(line))
