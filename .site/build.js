@@ -24,13 +24,14 @@ function writeMarkdown(groups, { pages, site, outDir }) {
   const toLines = ({ text, link, items = [] }) => {
     const address = link.slice(1)
     others.delete(address)
-    const summary = findSummary(readFileSync(join(pagesDir, address), 'utf8'))
+    const firstParagraph = findSummary(readFileSync(join(pagesDir, address), 'utf8'))
+    const summary = link.startsWith('/api/') ? 'types and functions' : firstParagraph.split(/(?<=\.) /, 2).join(' ')
     return `- [${text}](${address}): ${summary}\n${items.map(toLines).join('')}`
   }
   const chapters = groups.map(({ text, items }) => `## ${text}\n\n${items.map(toLines).join('')}`)
   const rest = [...others].map((address) => toLines({ text: address.replace('.md', ''), link: `/${address}` }))
-  const head = `# ${site.title}\n\n> ${site.description}`
-  writeFileSync(join(outDir, 'llms.txt'), [head, ...chapters, `## Single pages\n\n${rest.join('')}`].join('\n\n'))
+  const parts = [`# ${site.title}`, `> ${site.description}`, ...chapters, `## Single pages\n\n${rest.join('')}`]
+  writeFileSync(join(outDir, 'llms.txt'), parts.join('\n\n'))
   for (const page of pages) cpSync(join(pagesDir, page), join(outDir, page))
 }
 

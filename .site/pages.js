@@ -47,7 +47,7 @@ const isErrors = (file) => file.endsWith('/ERRORS.md')
 
 /** Returns the first paragraph of prose in one line, without links. */
 export function findSummary(text) {
-  const paragraph = text.split(/\n\s*\n/).find((part) => /^[A-Z0-9`*"]/.test(part.trim())) ?? ''
+  const paragraph = text.split(/\n\s*\n/).find((part) => /^(?:[A-Z0-9*"]|`(?!`))/.test(part.trim())) ?? ''
   const line = paragraph.trim().replaceAll(/\s+/g, ' ')
   return line.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
 }

@@ -1,7 +1,7 @@
 import { composeService, type Sessions } from './compose-service.js'
 import type { CorsSettings } from './config/cors-options.js'
 import type { DidAuthConfig } from './config/options.js'
-import { runAsClient } from './current-client.js'
+import { clientTracking, currentClient } from './current-client.js'
 import { assertAllowed, assertAllowOption, type DidAuthInfo } from './did-auth-info.js'
 import { FetchRequest, parseTarget, toResponse } from './fetch/fetch-request.js'
 import { createClient } from './http/client-network.js'
@@ -118,10 +118,7 @@ export function createDidAuth(config: DidAuthConfig): DidAuth {
     seen.set(request, { received, auth })
     if (options.optional === true && !hasToken(http, received)) return undefined
     await start()
-    const { user } = await runAsClient(
-      () => createClient(received),
-      () => passWithDid(http, received, options, auth?.claims)
-    )
+    const { user } = await runAsClient(received, () => passWithDid(http, received, options, auth?.claims))
     const info = auth?.claims === user.claims ? auth : describeUser(user)
     seen.set(request, { received, auth: info })
     await assertAllowed(options.allow, info)
@@ -137,10 +134,7 @@ export function createDidAuth(config: DidAuthConfig): DidAuth {
       if (match === undefined) return undefined
       await start()
       const received = new FetchRequest(request, target, clientAddress)
-      const answer = await runAsClient(
-        () => createClient(received),
-        () => answerRequest(http, match, received)
-      )
+      const answer = await runAsClient(received, () => answerRequest(http, match, received))
       return toResponse(answer, request.method)
     },
     authenticate,
@@ -154,4 +148,9 @@ export function createDidAuth(config: DidAuthConfig): DidAuth {
     sessions,
     close
   }
+}
+
+/** Handles a request. While {@link clientTracking} is on, everything that `handle` starts knows the client. */
+function runAsClient<T>(request: FetchRequest, handle: () => T): T {
+  return clientTracking.isOn ? currentClient.run(createClient(request), handle) : handle()
 }

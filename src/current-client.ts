@@ -10,8 +10,3 @@ export const currentClient = new AsyncLocalStorage<Client>()
  * becomes slower by a quarter.
  */
 export const clientTracking = { isOn: false }
-
-/** Handles a request. While {@link clientTracking} is on, everything that `handle` starts knows the client. */
-export function runAsClient<T>(findClient: () => Client, handle: () => T): T {
-  return clientTracking.isOn ? currentClient.run(findClient(), handle) : handle()
-}

@@ -37,7 +37,6 @@ const miniSearch = {
   }
 }
 
-// VitePress requires a default export.
 export default {
   title: manifest.name,
   description: manifest.description,

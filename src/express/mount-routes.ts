@@ -1,5 +1,5 @@
 import type { ErrorRequestHandler, Request, RequestHandler } from 'express'
-import { runAsClient } from '../current-client.js'
+import { clientTracking, currentClient } from '../current-client.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import { createClient } from '../http/client-network.js'
 import type { HttpParts } from '../http/guard.js'
@@ -34,7 +34,8 @@ const PARSER_REFUSALS: ReadonlyMap<unknown, DidAuthErrorCode> = new Map([
  * all in use serves client networks in turn. `setupDidAuth` includes it; it is for servers that use a store without.
  */
 export const handleAsClient: RequestHandler = (req, _res, next) => {
-  runAsClient(() => createClient(new ExpressRequest(req)), next)
+  if (clientTracking.isOn) currentClient.run(createClient(new ExpressRequest(req)), () => next())
+  else next()
 }
 
 /**
