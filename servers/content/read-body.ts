@@ -122,14 +122,13 @@ interface ContentSinkOptions {
 
 class ContentSink {
   readonly #options: ContentSinkOptions
-  #hasher = new LeafHasher()
   #byteCount = 0
   #buffer: Buffer | undefined
   /** Number of bytes in the buffer that are not written yet. */
   #usedBytes = 0
   #file: { name: string; handle: FileHandle } | undefined
-  /** Whether the file is empty or contains bytes of an earlier value of the field. */
-  #isFileStale = true
+  /** Hasher of the bytes in the file. Undefined without file, and while it contains an earlier value. */
+  #hasher: LeafHasher | undefined
 
   constructor(options: ContentSinkOptions) {
     this.#options = options
@@ -158,10 +157,9 @@ class ContentSink {
   }
 
   #restart(): void {
-    this.#hasher = new LeafHasher()
+    this.#hasher = undefined
     this.#byteCount = 0
     this.#usedBytes = 0
-    this.#isFileStale = true
   }
 
   /**
@@ -177,13 +175,13 @@ class ContentSink {
 
   /** Returns the content, which is valid until `dispose`. Call it once, at the end. @throws as {@link flush} */
   async finish(): Promise<NewContent> {
-    if (this.#usedBytes <= MAX_MEMORY_BYTES && this.#isFileStale) {
+    if (this.#usedBytes <= MAX_MEMORY_BYTES && this.#hasher === undefined) {
       const source = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
       return createNewContent(source)
     }
-    const { name, handle } = await this.#write()
+    const { name, handle, hasher } = await this.#write()
     await handle.close().catch(throwStorageError)
-    return { ...this.#hasher.finish(), source: { file: name } }
+    return { ...hasher.finish(), source: { file: name } }
   }
 
   async dispose(): Promise<void> {
@@ -194,18 +192,19 @@ class ContentSink {
     await unlink(name).catch(() => undefined)
   }
 
-  async #write(): Promise<{ name: string; handle: FileHandle }> {
+  async #write(): Promise<{ name: string; handle: FileHandle; hasher: LeafHasher }> {
     const bytes = this.#buffer?.subarray(0, this.#usedBytes) ?? Buffer.alloc(0)
     this.#usedBytes = 0
-    this.#hasher.update(bytes)
+    const isStale = this.#hasher === undefined
+    const hasher = (this.#hasher ??= new LeafHasher())
+    hasher.update(bytes)
     try {
       if (this.#file === undefined) {
         const name = this.#options.newFile()
         this.#file = { name, handle: await open(name, 'ax', 0o600) }
-      } else if (this.#isFileStale) await this.#file.handle.truncate()
-      this.#isFileStale = false
+      } else if (isStale) await this.#file.handle.truncate()
       await this.#file.handle.appendFile(bytes)
-      return this.#file
+      return { ...this.#file, hasher }
     } catch (error) {
       return throwStorageError(error)
     }
