@@ -94,6 +94,7 @@ async function compileForProcesses() {
   // Files that the servers read in addition to their code.
   for (const name of ['auth', 'relay', 'shared', 'vault'])
     cpSync(`${rootDir}servers/openapi/${name}.json`, `${outdir}/servers/openapi/${name}.json`)
+  cpSync(`${rootDir}servers/package.json`, `${outdir}/package.json`)
   await buildPage(`${outdir}/servers/page`, { fromSources: true })
   process.env.TEST_COMPILED = outdir
 }

@@ -14,6 +14,7 @@ const LONGEST = [
   'servers/tools/conformance/faults.slow',
   'servers/cli.slow',
   'servers/page/page.browser.slow',
+  'docs/site.browser.slow',
   'servers/content/s3-object-store.swift.slow',
   'contracts/content-store',
   'contracts/store',

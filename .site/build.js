@@ -1,5 +1,5 @@
 /** `npm run site` builds the documentation site in .cache/site/html. `npm run site -- serve` also serves it. */
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { install } from '../.config/install.js'
 import { pagesDir, rootDir } from './links.js'
@@ -10,7 +10,6 @@ const siteDir = join(rootDir, '.site')
 /** Writes all pages, and the groups of the sidebar for the configuration of VitePress. @returns the groups */
 async function prepare() {
   rmSync(pagesDir, { recursive: true, force: true })
-  mkdirSync(pagesDir, { recursive: true })
   const groups = preparePages()
   const { writeApi } = await import('./api.js')
   const reference = groups.find(({ text }) => text === 'Reference')
@@ -25,13 +24,14 @@ function writeMarkdown(groups, { pages, site, outDir }) {
   const toLines = ({ text, link, items = [] }) => {
     const address = link.slice(1)
     others.delete(address)
-    const summary = findSummary(readFileSync(join(pagesDir, address), 'utf8'))
+    const firstParagraph = findSummary(readFileSync(join(pagesDir, address), 'utf8'))
+    const summary = link.startsWith('/api/') ? 'types and functions' : firstParagraph.split(/(?<=\.) /, 2).join(' ')
     return `- [${text}](${address}): ${summary}\n${items.map(toLines).join('')}`
   }
   const chapters = groups.map(({ text, items }) => `## ${text}\n\n${items.map(toLines).join('')}`)
   const rest = [...others].map((address) => toLines({ text: address.replace('.md', ''), link: `/${address}` }))
-  const head = `# ${site.title}\n\n> ${site.description}`
-  writeFileSync(join(outDir, 'llms.txt'), [head, ...chapters, `## Single pages\n\n${rest.join('')}`].join('\n\n'))
+  const parts = [`# ${site.title}`, `> ${site.description}`, ...chapters, `## Single pages\n\n${rest.join('')}`]
+  writeFileSync(join(outDir, 'llms.txt'), parts.join('\n\n'))
   for (const page of pages) cpSync(join(pagesDir, page), join(outDir, page))
 }
 

@@ -11,7 +11,6 @@ export const manifest = JSON.parse(read('package.json'))
 
 /** Matches code blocks, which stay unchanged, and links. */
 const CODE_OR_LINK = /^ *```[^]*?^ *```$|(!?)\[((?:[^[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)/gm
-const IMAGES = ['.svg', '.webp', '.png']
 /** Folders whose files become pages if a document links to them. */
 const SHOWN = /^(?:examples|servers\/docker|servers\/monitoring)\//
 /** Heading of a table whose first cell is empty. Screen readers need a name of the column. */
@@ -36,11 +35,11 @@ export function rewriteLinks(file, address, text, findAddress, write) {
   return named.replaceAll(CODE_OR_LINK, rewrite)
 }
 
-/** Adds an image or the code of a linked file to the site. @returns its address; undefined if the site omits the file */
+/** Adds a linked image or file. @returns its address; undefined if the site omits it */
 function addFile(file, write) {
   const path = join(rootDir, file)
   if (!existsSync(path) || statSync(path).isDirectory()) return undefined
-  if (IMAGES.includes(extname(file))) {
+  if (['.svg', '.webp', '.png'].includes(extname(file))) {
     cpSync(path, join(pagesDir, file))
     return file
   }

@@ -5,8 +5,18 @@ import { pagesDir, read, rewriteLinks, rootDir } from './links.js'
 
 /** Groups of the sidebar: title, and patterns of files in the order of the pages. A file belongs to the first match. */
 const GROUPS = [
-  ['Start', [/^README/, /guides\/(?:TUTORIAL|GLOSSARY|FAQ)/, /^examples\//]],
-  ['Guides', [/guides\/README/, /guides\/(?!ERRORS|PRODUCTION|MONITORING)/, /RECIPES/, /^src\/testing\//, /MIGRATION/]],
+  ['Start', [/^README/, /TUTORIAL\.md/, /TUTORIAL/, /guides\/(?:GLOSSARY|FAQ)/, /^examples\/README/]],
+  [
+    'Guides',
+    [
+      /guides\/README/,
+      /guides\/(?!ERRORS|PRODUCTION|MONITORING)/,
+      /RECIPES/,
+      /^src\/testing\//,
+      /MIGRATION/,
+      /^examples/
+    ]
+  ],
   ['Reference', [/^src\/README/, /^src\/config\//, /guides\/ERRORS/, /^src\/protocol\//, /^src\/(?!client|guides)/]],
   ['Client', [/^src\/client\/README/, /^src\/client\//]],
   ['Servers', [/^servers\/README/, /^servers\/(?:relay|vault|ERRORS)/]],
@@ -32,16 +42,12 @@ function listDocuments() {
 
 /** Returns the address of a document: `src/client/KEYS.md` is `client/keys.md`, and a README is an index. */
 const toAddress = (file) =>
-  ADDRESSES[file] ??
-  file
-    .replace(/^src\//, '')
-    .replace('README', 'index')
-    .toLowerCase()
+  ADDRESSES[file] ?? file.replace(/^src\/|README/g, (part) => (part === 'README' ? 'index' : '')).toLowerCase()
 const isErrors = (file) => file.endsWith('/ERRORS.md')
 
 /** Returns the first paragraph of prose in one line, without links. */
 export function findSummary(text) {
-  const paragraph = text.split(/\n\s*\n/).find((part) => /^[A-Z0-9`*"]/.test(part.trim())) ?? ''
+  const paragraph = text.split(/\n\s*\n/).find((part) => /^(?:[A-Z0-9*"]|`(?!`))/.test(part.trim())) ?? ''
   const line = paragraph.trim().replaceAll(/\s+/g, ' ')
   return line.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
 }

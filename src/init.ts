@@ -90,7 +90,7 @@ PRIVATE_KEY=${key()}\nCHALLENGE_SECRET=${key()}\nSERVICE_URL=http://localhost:30
   const database = choices.store === 'postgres' ? 'DATABASE_URL=postgres://postgres@localhost:5432/postgres\n' : ''
   const files = new Map([
     ['.env', secrets + database],
-    ['.gitignore', '.env\nnode_modules/\ndist/\nsessions.db*\n'],
+    ['.gitignore', '.env\nnode_modules/\ndist/\ndata/\nsessions.db*\n'],
     [`app.${extension}`, read('app.ts')],
     [`login.test.${extension}`, read('login-test.ts')],
     [`server.${extension}`, read('server.ts')],
@@ -105,7 +105,8 @@ PRIVATE_KEY=${key()}\nCHALLENGE_SECRET=${key()}\nSERVICE_URL=http://localhost:30
   }
   if (choices.typescript) {
     const forPage = choices.vite ? { jsx: 'react-jsx', lib: ['es2023', 'dom'] } : {}
-    const checks = { strict: true, noEmit: true, skipLibCheck: true, types: ['node'] }
+    const types = choices.vite ? ['node', 'vite/client'] : ['node']
+    const checks = { strict: true, noEmit: true, skipLibCheck: true, types }
     const compilerOptions = { target: 'es2023', module: 'nodenext', ...checks, ...forPage }
     files.set('tsconfig.json', toJson({ compilerOptions, include: ['*.ts', '*.tsx'] }))
   }

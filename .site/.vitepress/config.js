@@ -5,6 +5,12 @@ import { manifest, pagesDir, rootDir } from '../links.js'
 /** Returns the anchor that GitHub gives to a heading, so that links work in both places. */
 const slugify = (heading) => heading.toLowerCase().replaceAll(/[^\w-]/g, (character) => (character === ' ' ? '-' : ''))
 
+/** Lets long names of code break between their words, so that tables of options fit. */
+function breakNames(md) {
+  const { code_inline: render } = md.renderer.rules
+  md.renderer.rules.code_inline = (...parts) => render(...parts).replaceAll(/(?<=[a-z])(?=[A-Z])|(?<=[A-Z]_)/g, '<wbr>')
+}
+
 /** Options of the search. The browser receives the source text of these functions, so they use no other names. */
 const miniSearch = {
   options: {
@@ -31,19 +37,22 @@ const miniSearch = {
   }
 }
 
-// VitePress requires a default export.
-export { site as default }
-const site = {
+export default {
   title: manifest.name,
   description: manifest.description,
   lang: 'en',
   head: [['link', { rel: 'icon', href: 'data:,' }]],
+  // Path of the site at its host, such as `/express-did-auth/`.
   base: process.env.SITE_BASE ?? '/',
+  transformHead: ({ page, siteData: { base } }) => [
+    ['link', { rel: 'alternate', type: 'text/markdown', href: base + page }]
+  ],
   srcDir: pagesDir,
   outDir: join(rootDir, '.cache/site/html'),
   cacheDir: join(rootDir, '.cache/site/vite'),
   markdown: {
     anchor: { slugify },
+    config: breakNames,
     linkify: false,
     languageAlias: { caddy: 'nginx', haproxy: 'ini', cjs: 'js', cfg: 'ini' },
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' }
@@ -51,6 +60,7 @@ const site = {
   themeConfig: {
     nav: [
       { text: 'Start', link: '/introduction' },
+      { text: 'Guides', link: '/guides/' },
       { text: 'Reference', link: '/reference/' },
       { text: 'Errors', link: '/errors/' }
     ],

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs'
 import type { SecurityEvent } from 'express-did-auth'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { readVersion } from '../config/package-version.js'
 import type { EndedRequest } from './logger.js'
 
 /** Values of a gauge, one for each combination of labels. */
@@ -135,10 +135,4 @@ export class Metrics {
 function toOutcome(status: number): 'accepted' | 'refused' | 'failed' | 'aborted' {
   if (status === 0) return 'aborted'
   return status < 400 ? 'accepted' : status < 500 ? 'refused' : 'failed'
-}
-
-/** Reads the version of this package. */
-function readVersion(): string {
-  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(manifest) as { version: string }).version
 }

@@ -34,12 +34,6 @@ export type TableCounts = Manifest['tables']
 const computeChecksum = (content: Manifest): string =>
   createHash('sha256').update(JSON.stringify(content)).digest('hex')
 
-/** Reads the version of this package. */
-export function readVersion(): string {
-  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(manifest) as { version: string }).version
-}
-
 /** Creates a private folder unless an empty one exists. @throws StartError if it contains anything */
 export async function createEmptyFolder(folder: string, remedy: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => {

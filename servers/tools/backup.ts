@@ -2,19 +2,13 @@ import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { SqliteConnection } from 'express-did-auth/server-kit'
+import { readVersion } from '../config/package-version.js'
 import { readEnvs, type ServerEnv } from '../config/read-env.js'
 import { describeReason, StartError, startStep } from '../config/startup-error.js'
 import { connectDatabase } from '../content/connections.js'
 import { getDataFolder } from '../content/engine.js'
 import { cidOf } from '../content/unixfs-blocks.js'
-import {
-  checkSqliteFile,
-  createEmptyFolder,
-  KEY_FILES,
-  readVersion,
-  useSqliteFile,
-  writeManifest
-} from './backup-folder.js'
+import { checkSqliteFile, createEmptyFolder, KEY_FILES, useSqliteFile, writeManifest } from './backup-folder.js'
 import type { TableCounts } from './backup-folder.js'
 import { readArguments, type CommandLine } from './command-line.js'
 import { waitFor } from './migrate.js'

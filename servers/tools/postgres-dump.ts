@@ -26,8 +26,8 @@ export const DUMPED_TABLES: readonly string[] = [
 const toFile = (folder: string, table: string): string => join(folder, `${table}.jsonl.gz`)
 
 /**
- * Writes the tables of a database to files, in one snapshot of a REPEATABLE READ transaction. Each row is a line of JSON.
- * It needs no program such as pg_dump, whose version must match the server. Afterwards, all content is verified.
+ * Writes the tables of a database to files, in one snapshot of a REPEATABLE READ transaction. Each row is a line. It
+ * needs no program such as pg_dump, whose version must match the server. Afterwards, all content is verified.
  *
  * @returns the tables, and the cids of content that is missing or damaged
  */

@@ -12,5 +12,6 @@ export type { DescribedRequest, DescribeSession } from '../ports.js'
 export type { RequestHeaders } from '../http-messages.js'
 export type { GuardOptions } from '../http/guard.js'
 // The signer and the memory store are also in `express-did-auth`, whose types need those of Express.
+export { externalResourceKey, externalSigner, type ExternalKey } from '../adapters/external-key.js'
 export { didOfPrivateKey, es256kSigner } from '../adapters/service-key.js'
 export { memoryStore, type MemoryStoreOptions } from '../stores/memory/index.js'

@@ -8,6 +8,7 @@ import type { HttpRequest } from '../http-messages.js'
 import type { AuthenticatedUser } from '../ports.js'
 import type { AccessTokenClaims } from '../protocol/access-token.js'
 import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
+import { trace } from '../tracing.js'
 import type { AnswerError } from './answer-error.js'
 import { isForeignPage } from './client-network.js'
 import { readDeviceProof } from './device-proof.js'
@@ -66,11 +67,22 @@ export function assertNotForged({ transport, settings }: HttpParts, request: Htt
  * @returns the user, and the parts for the rest of the request, which have its deadline
  * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_DUPLICATE_COOKIE, as `admitUser`; ERR_DEVICE_PROOF, ERR_DEVICE_NONCE
  */
-export async function passWithDid(
+export function passWithDid(
   http: HttpParts,
   request: HttpRequest,
-  { checkSession = false, deviceProof = false }: GuardOptions = {},
+  options: GuardOptions = {},
   countedClaims?: AccessTokenClaims
+): Promise<{ parts: Parts; user: AuthenticatedUser }> {
+  const message = { serviceUrl: http.settings.serviceUrl }
+  const run = (): Promise<{ parts: Parts; user: AuthenticatedUser }> => findUser(http, request, options, countedClaims)
+  return trace('guard', message, run, ({ user }) => ({ did: user.claims.sub }))
+}
+
+async function findUser(
+  http: HttpParts,
+  request: HttpRequest,
+  { checkSession = false, deviceProof = false }: GuardOptions,
+  countedClaims: AccessTokenClaims | undefined
 ): Promise<{ parts: Parts; user: AuthenticatedUser }> {
   const { transport, settings } = http
   const resourceToken = transport.readResourceToken(request)

@@ -1,6 +1,8 @@
 import { assertProofBudget } from '../flows/limits.js'
 import { logIn } from '../flows/log-in.js'
+import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
+import { trace } from '../tracing.js'
 import { createNonceHeader, readDeviceProof } from './device-proof.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readBody, readLogin } from './read-request.js'
@@ -13,5 +15,8 @@ export async function answerLogIn(http: HttpParts, request: HttpRequest): Promis
   const login = readLogin(await readBody(request, MAX_BODY_BYTES))
   // The deadline starts after the body has arrived, which may take 30 s.
   const parts = await http.parts()
-  return http.transport.answerTokens(await logIn(parts, { ...login, client, deviceProof }), createNonceHeader(parts))
+  const message = { serviceUrl: parts.settings.serviceUrl, kind: 'login' }
+  const run = (): Promise<Tokens> => logIn(parts, { ...login, client, deviceProof })
+  const tokens = await trace('login', message, run, () => ({ did: login.did }))
+  return http.transport.answerTokens(tokens, createNonceHeader(parts))
 }

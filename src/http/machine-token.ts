@@ -6,6 +6,7 @@ import { ASSERTION_TYPE } from '../protocol/client-assertion.js'
 import { isObject } from '../protocol/json.js'
 import { createRouteUrl } from '../protocol/parse-url.js'
 import { jsonAnswer } from './answers.js'
+import { trace } from '../tracing.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, receiveBody } from './read-request.js'
 
@@ -33,13 +34,16 @@ export async function answerMachineToken(http: HttpParts, request: HttpRequest):
   if (grantType !== 'client_credentials') throw new DidAuthError('ERR_GRANT_TYPE')
   const isAssertion = readParameter(form, 'client_assertion_type') === ASSERTION_TYPE
   const { serviceUrl, paths } = http.settings
-  const { accessToken, expiresIn } = await logInMachine(await http.parts(), {
+  const parts = await http.parts()
+  const login = {
     assertion: isAssertion ? readParameter(form, 'client_assertion') : undefined,
     clientId: readParameter(form, 'client_id'),
     resource: readParameter(form, 'resource'),
     tokenUrl: createRouteUrl(serviceUrl, request.mountPath, paths.token ?? '') ?? serviceUrl,
     client
-  })
+  }
+  const run = (): ReturnType<typeof logInMachine> => logInMachine(parts, login)
+  const { accessToken, expiresIn } = await trace('login', { serviceUrl, kind: 'machine' }, run)
   return jsonAnswer({ access_token: accessToken, token_type: 'Bearer', expires_in: expiresIn })
 }
 

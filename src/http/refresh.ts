@@ -1,6 +1,7 @@
 import { DidAuthError } from '../errors.js'
 import { refreshTokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
+import { trace } from '../tracing.js'
 import { readField } from '../protocol/json.js'
 import { createNonceHeader, readDeviceProof } from './device-proof.js'
 import type { HttpParts } from './guard.js'
@@ -15,7 +16,10 @@ export async function answerRefresh(http: HttpParts, request: HttpRequest): Prom
   const refreshToken = await readRefreshToken(http, request)
   const client = http.callerOf(request)
   const parts = await http.parts()
-  const { isRepeated, ...tokens } = await refreshTokens(parts, { refreshToken, idempotencyKey, client, deviceProof })
+  const message = { serviceUrl: parts.settings.serviceUrl }
+  const run = (): ReturnType<typeof refreshTokens> =>
+    refreshTokens(parts, { refreshToken, idempotencyKey, client, deviceProof })
+  const { isRepeated, ...tokens } = await trace('refresh', message, run)
   const headers = { ...(isRepeated && { 'Idempotent-Replayed': 'true' }), ...createNonceHeader(parts) }
   return http.transport.answerTokens(tokens, headers)
 }

@@ -1,7 +1,9 @@
 import { usesDisclosure } from '../config/settings.js'
 import { assertProofBudget } from '../flows/limits.js'
 import { signUp } from '../flows/log-in.js'
+import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
+import { trace } from '../tracing.js'
 import { createNonceHeader, readDeviceProof } from './device-proof.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readBody, readSignUp } from './read-request.js'
@@ -17,5 +19,8 @@ export async function answerSignUp(http: HttpParts, request: HttpRequest): Promi
   const maxBytes = usesDisclosure(http.settings) ? MAX_SIGN_UP_BODY_BYTES : MAX_BODY_BYTES
   const body = readSignUp(await readBody(request, maxBytes))
   const parts = await http.parts()
-  return http.transport.answerTokens(await signUp(parts, { ...body, client, deviceProof }), createNonceHeader(parts))
+  const message = { serviceUrl: parts.settings.serviceUrl, kind: 'signup' }
+  const run = (): Promise<Tokens> => signUp(parts, { ...body, client, deviceProof })
+  const tokens = await trace('login', message, run, () => ({ did: body.did }))
+  return http.transport.answerTokens(tokens, createNonceHeader(parts))
 }

@@ -3,6 +3,7 @@ import { assertProofBudget, charge } from '../flows/limits.js'
 import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
 import { issueNonce } from '../flows/nonces.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
+import { trace } from '../tracing.js'
 import { jsonAnswer, textAnswer } from './answers.js'
 import { createNonceHeader, readDeviceProof } from './device-proof.js'
 import type { HttpParts } from './guard.js'
@@ -31,6 +32,8 @@ export async function answerSiweLogIn(http: HttpParts, siwe: SiweSettings, reque
   const deviceProof = readDeviceProof(http, request)
   const login = readSiweLogin(await readBody(request, MAX_SIWE_BODY_BYTES))
   const parts = await http.parts()
-  const { tokens, user } = await logInWithSiwe(parts, siwe, { ...login, client, deviceProof })
+  const message = { serviceUrl: parts.settings.serviceUrl, kind: 'siwe' }
+  const run = (): ReturnType<typeof logInWithSiwe> => logInWithSiwe(parts, siwe, { ...login, client, deviceProof })
+  const { tokens, user } = await trace('login', message, run, ({ user: { did } }) => ({ did }))
   return http.transport.answerTokens(tokens, createNonceHeader(parts), user)
 }

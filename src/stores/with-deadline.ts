@@ -2,6 +2,7 @@ import { DidAuthError } from '../errors.js'
 import { optionalVerbs, storeVerbs, type Store } from '../ports.js'
 import { noDeadline, type Deadline } from '../time.js'
 import { limitMilliseconds } from '../time-limits.js'
+import { trace } from '../tracing.js'
 
 const RETRY_AFTER_SECONDS = 5
 
@@ -16,13 +17,16 @@ export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
   const methods = names.flatMap((name) => {
     if (store[name] === undefined) return []
     const run = store[name].bind(store) as (...args: unknown[]) => Promise<unknown>
-    async function call(this: { deadline: Deadline }, ...args: unknown[]): Promise<unknown> {
+    const callWithin = async (deadline: Deadline, args: unknown[]): Promise<unknown> => {
       try {
-        return await this.deadline.within(limitMilliseconds.storeVerb / 1000, run.bind(undefined, ...args), expired)
+        return await deadline.within(limitMilliseconds.storeVerb / 1000, run.bind(undefined, ...args), expired)
       } catch (cause) {
         if (cause instanceof DidAuthError && cause.code === 'ERR_BUSY') throw cause
         throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
       }
+    }
+    function call(this: { deadline: Deadline }, ...args: unknown[]): Promise<unknown> {
+      return trace('store', { verb: name }, () => callWithin(this.deadline, args))
     }
     return [[name, call]]
   })

@@ -151,15 +151,12 @@ describe('the skill for coding agents', () => {
   it('contains a page whose code fits the client', () => {
     const file = join(folder, 'skill-page.mjs')
     writeFileSync(file, blocks.find(({ language }) => language === 'js')!.code)
-    const options = {
-      allowJs: true,
-      checkJs: true,
-      noEmit: true,
-      strict: true,
-      lib: ['lib.es2023.d.ts', 'lib.dom.d.ts']
+    const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path)) as {
+      config: object
     }
-    const module = { module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext }
-    const program = ts.createProgram([file], { ...options, ...module, skipLibCheck: true, types: [] })
+    const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
+    const lib = ['lib.es2023.d.ts', 'lib.dom.d.ts']
+    const program = ts.createProgram([file], { ...options, allowJs: true, checkJs: true, noEmit: true, lib })
     const [source] = program.getSourceFiles().filter(({ fileName }) => fileName === file)
     const faults = [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)]
     expect(faults.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))).toEqual([])

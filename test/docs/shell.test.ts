@@ -12,16 +12,16 @@ import { clientHook, documentFiles, packageJson, readDocument, root } from '../s
 import { runExample, scriptFile } from '../support/servers/run-script.js'
 import { ServerProcesses } from '../support/servers/server-process.js'
 
-/** Files that the README tells its reader to save. */
-const SAVED = ['server.js', 'client.js']
+/** Files that a document tells its reader to save, or that `init` writes. */
+const SAVED = ['server.js', 'client.js', 'dev.js']
 
 /** Usage text of the servers' command line. */
 const usage = /const USAGE = `([^]*?)`/.exec(readFileSync(join(root, 'servers/cli.ts'), 'utf8'))![1]!
 
 const isServerCommand = (args: string): boolean => {
   const [server = '', command] = args.split(' ')
-  // Readers replace the address of a service and the options.
-  const shown = /^(?:https:\/\/|--)/.test(command ?? '') ? '' : (command ?? '')
+  // Readers replace the address of a service, the options and the name of a backup.
+  const shown = /^(?:https:\/\/|--|backup-\d$)/.test(command ?? '') ? '' : (command ?? '')
   const options = [...args.matchAll(/(?<= )--[\w-]+/g)].map(([option]) => option)
   return (
     new RegExp(`^  ${`${server} ${shown}`.trim()}(?= |$)`, 'm').test(usage) &&
@@ -49,9 +49,10 @@ function isRunnable(line: string): boolean {
   if (/^(?:[A-Z]+=|curl |echo "\$|Verification code: )/.test(command)) return true
   const script = /^npm run ([\w:-]+)(?: -- .*)?$/.exec(command)?.[1]
   if (script !== undefined) return script in packageJson.scripts
-  if (/^npm (?:ci|test(?: -- \S+)?|start|pkg set type=module|pack .*|install .*)$/.test(command)) return true
+  if (/^npm (?:ci|test(?: -- \S+)?|start|pkg set type=module|pack .*|install(?: .*)?)$/.test(command)) return true
   const file = /^node (\S+)(?: .*)?$/.exec(command)?.[1] ?? /^docker compose -f (\S+) /.exec(command)?.[1]
   if (file !== undefined) return SAVED.includes(file) || existsSync(join(root, file))
+  if (/^npx express-did-auth init [\w-]+(?: --(?:cookies|typescript|vite|store sqlite))*$/.test(command)) return true
   const args = /^(?:npx|runuser -u did-auth --) express-did-auth-servers (.*)$/.exec(command)?.[1]
   if (args !== undefined) return isServerCommand(args)
   if (OF_THE_SYSTEM.test(command)) return true
@@ -59,10 +60,7 @@ function isRunnable(line: string): boolean {
 }
 
 describe.each(documentFiles)('the shell commands of %s', (file) => {
-  // A script, which starts with `set -eu`, has a separate test that runs it.
-  const blocks = readDocument(file).blocks.filter(
-    ({ language, code }) => language === 'sh' && !code.startsWith('set -eu\n')
-  )
+  const blocks = readDocument(file).blocks.filter(({ language }) => language === 'sh')
 
   it('name existing scripts, files and commands', () => {
     const lines = blocks.flatMap(({ code }) => code.split('\n')).filter((line) => !/^\s*(?:#|$)/.test(line))

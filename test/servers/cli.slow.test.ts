@@ -37,6 +37,8 @@ describe('the command express-did-auth', () => {
       'relay',
       'migrate',
       'copy',
+      'backup',
+      'restore',
       'keys',
       'doctor',
       'conformance',

@@ -88,7 +88,8 @@ export const all: Required<DidAuthConfig> = {
   resources: ['https://orders.example'],
   resourceKeys: [
     { kty: 'EC', crv: 'P-256', x: '', y: '', d: '' },
-    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })
+    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' }),
+    { publicKey: { kty: 'EC', crv: 'P-256', x: '', y: '' }, sign: async (data: Uint8Array) => data }
   ],
   resourceTokenPath: '/resource-token',
   machineLogin: true,

@@ -180,7 +180,7 @@ describe('the app that `init` writes', () => {
     const [port, apiPort] = [String(await freePort()), String(await freePort())]
     for (const name of ['vite.config.js', 'dev.js']) {
       const text = readFileSync(join(project, name), 'utf8')
-      writeFileSync(join(project, name), text.replaceAll('3000', port).replaceAll('3001', apiPort))
+      writeFileSync(join(project, name), text.replaceAll('3000', port).replaceAll('3010', apiPort))
     }
     await expectLoginOfAlice(await run(project, ['dev.js'], { PORT: port }))
   })

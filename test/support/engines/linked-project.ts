@@ -10,17 +10,15 @@ export interface LinkedProject {
 }
 
 /**
- * Creates a folder whose `node_modules` contains the packed library and client, and links to all packages that this
- * repository has installed. No package is downloaded.
+ * Creates a folder whose `node_modules` contains the packed packages of this repository, and links to all packages that
+ * it has installed. No package is downloaded.
  */
 export async function createLinkedProject(): Promise<LinkedProject> {
   const { path, remove } = temporaryFolder()
   const modules = join(realpathSync(path), 'node_modules')
-  const { library, client } = await packAll()
-  for (const [name, { tarball }] of [
-    ['express-did-auth', library] as const,
-    ['express-did-auth-client', client] as const
-  ]) {
+  const { library, client, servers } = await packAll()
+  const packed = { 'express-did-auth': library, 'express-did-auth-client': client, 'express-did-auth-servers': servers }
+  for (const [name, { tarball }] of Object.entries(packed)) {
     mkdirSync(join(modules, name), { recursive: true })
     await runIn(modules, 'tar', 'xzf', tarball, '--strip-components=1', '-C', name)
   }
