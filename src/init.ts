@@ -56,7 +56,8 @@ export function init(args: string[]): string {
     mkdirSync(dirname(join(target, name)), { recursive: true })
     writeFileSync(join(target, name), text, { flag: 'wx', mode: name === '.env' ? 0o600 : 0o666 })
   }
-  const change = target === process.cwd() ? '' : `cd ${relative('', target)} && `
+  const path = relative('', target)
+  const change = path === '' ? '' : `cd ${/^[\w./-]+$/.test(path) ? path : JSON.stringify(path)} && `
   return `Wrote ${[...files.keys()].join(', ')}.\n\nRun these two commands:\n  ${change}${commands.join('\n  ')}\n`
 }
 

@@ -41,8 +41,8 @@ export interface GuardOptions {
   /** Lets a request without token pass, with `req.user` undefined. An invalid token is still refused. Default false. */
   optional?: boolean | undefined
   /**
-   * Decides whether the user may make the request, after every other check: anything but `true` is 403 ERR_FORBIDDEN. A
-   * request that `optional` lets pass without a user is not asked about. Default: every user may.
+   * Decides whether the user may make the request, after every other check: anything but `true` is 403 ERR_FORBIDDEN.
+   * It is not called for a request without a user, which `optional` accepts. Default: every user may.
    */
   allow?: AllowUser
 }
