@@ -28,6 +28,7 @@ describe('the command `init`', () => {
       'Run these two commands:',
       expect.stringMatching(/^ {2}cd .* && npm install$/),
       '  npm start',
+      'The login test: npm test',
       ''
     ])
     expect(listFiles()).toEqual([
@@ -85,7 +86,9 @@ describe('the command `init`', () => {
     writeFileSync(join(folder, '.gitignore'), '.env\n')
     const printed = init([folder])
     expect(printed).toContain('npm install ethers express express-did-auth express-did-auth-client\n')
-    expect(printed).toMatch(/\n {2}node --env-file=\.env server\.js\n$/)
+    expect(printed).toMatch(
+      /\n {2}node --env-file=\.env server\.js\nThe login test: node --env-file=\.env --test login\.test\.js\n$/
+    )
     expect([read('package.json'), read('.gitignore')]).toEqual(['{ "type": "module" }', '.env\n'])
   })
 

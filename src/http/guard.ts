@@ -8,7 +8,7 @@ import type { HttpRequest } from '../http-messages.js'
 import type { AuthenticatedUser } from '../ports.js'
 import type { AccessTokenClaims } from '../protocol/access-token.js'
 import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
-import { trace } from '../tracing.js'
+import { channels, trace } from '../tracing.js'
 import type { AnswerError } from './answer-error.js'
 import { isForeignPage } from './client-network.js'
 import { readDeviceProof } from './device-proof.js'
@@ -73,6 +73,7 @@ export function passWithDid(
   options: GuardOptions = {},
   countedClaims?: AccessTokenClaims
 ): Promise<{ parts: Parts; user: AuthenticatedUser }> {
+  if (channels.guard?.hasSubscribers !== true) return findUser(http, request, options, countedClaims)
   const message = { serviceUrl: http.settings.serviceUrl }
   const run = (): Promise<{ parts: Parts; user: AuthenticatedUser }> => findUser(http, request, options, countedClaims)
   return trace('guard', message, run, ({ user }) => ({ did: user.claims.sub }))

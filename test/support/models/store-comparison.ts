@@ -63,17 +63,8 @@ export async function assertLikeMemory(store: Store, numRuns: number): Promise<v
         const tokenClaims = issued % 3 === 0 ? { issued } : undefined
         const details = { tokenClaims, description: issued % 4 === 0 ? `Client "${issued}"` : undefined }
         const times = { nowSeconds, expiresAtSeconds: nowSeconds + step.lastsSeconds, listUntilSeconds }
-        const description = sessions.length % 2 === 0 ? 'Chrome on Windows' : undefined
         return ask((store) =>
-          store.createSession({
-            service,
-            sessionId,
-            did: step.did,
-            refreshTokenHash,
-            description,
-            ...details,
-            ...times
-          })
+          store.createSession({ service, sessionId, did: step.did, refreshTokenHash, ...details, ...times })
         )
       }
       const { sessionId, tokens } = session
