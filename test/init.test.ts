@@ -35,7 +35,7 @@ describe('the command `init`', () => {
       ...['.env', '.gitignore', 'app.js', 'login.test.js', 'package.json'],
       ...['public/index.html', 'public/page.css', 'public/page.js', 'server.js', 'store.js']
     ])
-    expect(read('.env')).toMatch(/^PRIVATE_KEY=[0-9a-f]{64}\nCHALLENGE_SECRET=[0-9a-f]{64}\nSERVICE_URL=http:/m)
+    expect(read('.env')).toMatch(/^PRIVATE_KEY=[0-9a-f]{64}\nCHALLENGE_SECRET=[0-9a-f]{64}\n# .*\nSERVICE_URL=http:/m)
     expect(statSync(join(folder, '.env')).mode & 0o777).toBe(0o600)
     expect(read('.gitignore')).toMatch(/^\.env$/m)
     const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
@@ -79,6 +79,10 @@ describe('the command `init`', () => {
     expect(() => init([folder])).toThrow(problem)
     expect(listFiles()).toEqual(['.gitignore', 'server.js'])
     expect(read('server.js')).toBe('mine')
+  })
+
+  it('quotes a folder whose name contains a space', () => {
+    expect(init([join(folder, 'my app')])).toMatch(/\n {2}cd ".*\/my app" && npm install\n/)
   })
 
   it('leaves a package.json and a .gitignore with .env as they are, and names what to install', () => {
