@@ -126,8 +126,8 @@ async function findDamage(contents: Rows, objectPieces: Rows): Promise<string[]>
 /** Whether tables of this package have rows that a new database does not have. */
 export async function hasRows(database: PostgresDatabase): Promise<boolean> {
   for (const table of DUMPED_TABLES.filter((name) => !name.endsWith('_numbers'))) {
-    const { rows: found } = await database.query({ text: 'SELECT pg_catalog.to_regclass($1)::text AS name' }, [table])
-    if (found[0]?.name === null) continue
+    const { rows: names } = await database.query({ text: 'SELECT pg_catalog.to_regclass($1)::text AS name' }, [table])
+    if (names[0]?.name === null) continue
     if ((await database.query({ text: `SELECT 1 FROM ${table} LIMIT 1` })).rows.length > 0) return true
   }
   return false
