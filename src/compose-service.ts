@@ -9,7 +9,7 @@ import { createEthrDidResolver, type ClosableDidResolver } from './adapters/ethr
 import { EventLoopScheduler, requestScheduler } from './adapters/event-loop-scheduler.js'
 import { createSignatureCache } from './adapters/in-flight-requests.js'
 import { curveWithPreviousKeys } from './adapters/named-keys.js'
-import { consoleLogger, createSecurityReporter, warnOfSharedStores } from './adapters/reports.js'
+import { addIdToReports, consoleLogger, createSecurityReporter, warnOfSharedStores } from './adapters/reports.js'
 import { createResourceIssuer } from './adapters/resource-issuer.js'
 import { createResourceKeys } from './adapters/resource-keys.js'
 import { computeDid, createServiceKey, findLocalKey } from './adapters/service-key.js'
@@ -100,9 +100,10 @@ export function composeService(config: DidAuthConfig): Service {
     settings,
     quotas,
     // Store, business logic and signer share one deadline in each request.
-    parts: async () => {
+    parts: async (requestId) => {
       const [parts, deadline] = [await loaded(), requestDeadline()]
-      return { ...parts, deadline, store: storeFor?.(deadline) ?? store }
+      const reports = requestId === undefined ? {} : addIdToReports(logger, report, requestId)
+      return { ...parts, ...reports, deadline, store: storeFor?.(deadline) ?? store }
     },
     callerOf: createCallerFinder(trustedOrigins, logger, settings.describeSession),
     transport: createTokenTransport(settings),

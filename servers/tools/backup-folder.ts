@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream, readFileSync, writeFileSync } from 'node:fs'
 import { mkdir, readdir, stat } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { join, relative, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { chooseSqliteEngine, openSqliteConnection, type SqliteConnection } from 'express-did-auth/server-kit'
 import { z } from 'zod'
@@ -10,6 +10,10 @@ import { describeReason, getErrorCode, StartError } from '../config/startup-erro
 const MANIFEST = 'manifest.json'
 /** Files of keys that the first start creates in `DATA_DIR`. */
 export const KEY_FILES: readonly string[] = ['private-key', 'challenge-secret', 'resource-key']
+
+/** Path in a backup: names that `/` joins. It never leaves the folder, because a restore writes to the same path. */
+const pathSchema = z.string().refine((path) => path.split('/').every((name) => !UNSAFE_NAME.test(name)))
+const UNSAFE_NAME = /^\.{0,2}$|[\\:\0]/
 
 const contentSchema = z.object({
   format: z.literal(1),
@@ -21,7 +25,7 @@ const contentSchema = z.object({
   tables: z.record(z.string(), z.object({ rows: z.number(), columns: z.array(z.string()).optional() })),
   /** Cids of content that is missing or damaged in the source. */
   missing: z.array(z.string()),
-  files: z.array(z.object({ path: z.string(), bytes: z.number(), sha256: z.string() }))
+  files: z.array(z.object({ path: pathSchema, bytes: z.number(), sha256: z.string() }))
 })
 const manifestSchema = contentSchema.extend({ checksum: z.string() })
 
@@ -47,7 +51,9 @@ export async function writeManifest(folder: string, content: Omit<Manifest, 'fil
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
   const paths = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name))
   const files: Manifest['files'] = []
-  for (const path of paths.toSorted()) files.push({ path: relative(folder, path), ...(await describeFile(path)) })
+  for (const path of paths.toSorted()) {
+    files.push({ path: relative(folder, path).replaceAll(sep, '/'), ...(await describeFile(path)) })
+  }
   const manifest = { ...content, files }
   const text = JSON.stringify({ ...manifest, checksum: computeChecksum(manifest) }, undefined, 1)
   writeFileSync(join(folder, MANIFEST), `${text}\n`, { mode: 0o600, flush: true })
@@ -74,10 +80,10 @@ export async function verifyBackup(folder: string): Promise<Manifest> {
 
 /** Verifies a file in a folder. @throws Error that names the file, if it is missing or changed */
 export async function verifyFile(folder: string, { path, bytes, sha256 }: Manifest['files'][0]): Promise<void> {
-  const found = await describeFile(join(folder, path)).catch((error: unknown) => {
+  const actual = await describeFile(join(folder, path)).catch((error: unknown) => {
     throw new Error(`${path}: ${describeReason(error)}`)
   })
-  if (found.bytes !== bytes || found.sha256 !== sha256) throw new Error(`${path} was changed`)
+  if (actual.bytes !== bytes || actual.sha256 !== sha256) throw new Error(`${path} was changed`)
 }
 
 async function describeFile(path: string): Promise<{ bytes: number; sha256: string }> {

@@ -123,12 +123,12 @@ async function backUpContent(source: string, target: string, name: string, hasBu
       return hasBucket || copyObject(join(source, path), join(target, path), cid)
     }
     lost = await useSqliteFile(join(target, name), async (connection) => {
-      const found: string[] = []
+      const damaged: string[] = []
       for (const rows of readContents(connection)) {
         const results = await Promise.all(rows.map(check))
-        found.push(...rows.flatMap(({ cid }, index) => (results[index] === true ? [] : [cid])))
+        damaged.push(...rows.flatMap(({ cid }, index) => (results[index] === true ? [] : [cid])))
       }
-      return found
+      return damaged
     })
     if (lost.length === 0 || lost.join() === previouslyLost || snapshots === MAX_SNAPSHOTS) return lost
   }

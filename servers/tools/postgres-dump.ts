@@ -1,17 +1,13 @@
-import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { createGunzip, createGzip } from 'node:zlib'
 import type { PostgresDatabase, SqlQuery } from 'express-did-auth/stores/postgres'
 import { StartError } from '../config/startup-error.js'
 import { cidOf } from '../content/unixfs-blocks.js'
 import type { Manifest, TableCounts } from './backup-folder.js'
+import { PAGE_ROWS, readPages, readRows, writeLines } from './row-files.js'
 
 /** Time limit for the transaction of a backup or a restore. */
 export const DUMP_SECONDS = 86_400
-/** Rows in a page. A row has up to 512 KiB of text. */
-const PAGE_ROWS = 64
 
 const SESSION_TABLES = ['sessions', 'challenge_uses', 'ended_sessions', 'numbers']
 /** Tables of contents. A table comes after those that it refers to. */
@@ -27,7 +23,7 @@ const toFile = (folder: string, table: string): string => join(folder, `${table}
 
 /**
  * Writes the tables of a database to files, in one snapshot of a REPEATABLE READ transaction. Each row is a line. It
- * needs no program such as pg_dump, whose version must match the server. Afterwards, all content is verified.
+ * needs no program such as pg_dump, whose version must match the server. Afterwards, all files are verified.
  *
  * @returns the tables, and the cids of content that is missing or damaged
  */
@@ -37,6 +33,8 @@ export async function dumpTables(
 ): Promise<{ tables: TableCounts; missing: string[] }> {
   const tables = await database.transaction(async (query) => {
     await query({ text: 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY' })
+    // `row_to_json` writes bytes as this setting says, which a database or a user may change.
+    await query({ text: "SET LOCAL bytea_output = 'hex'" })
     const counts: TableCounts = {}
     for (const table of DUMPED_TABLES) {
       const columns = await listColumns(query, table)
@@ -47,11 +45,27 @@ export async function dumpTables(
   })
   if (Object.keys(tables).length === 0)
     throw new StartError('There is nothing to back up in the database (DATABASE_URL)')
+  return { tables, missing: await verifyDump(folder, tables) }
+}
+
+/**
+ * Verifies all files of a dump: parses and counts their rows, and computes the cids of the contents.
+ *
+ * @returns the cids of content that is missing or damaged
+ * @throws StartError if a file has another number of rows, or a row that is no JSON
+ */
+export async function verifyDump(folder: string, tables: TableCounts): Promise<string[]> {
+  const read = (table: string): AsyncGenerator<Record<string, unknown>> =>
+    readRows(toFile(folder, table), table, tables[table]?.rows ?? 0)
   const missing: string[] = []
-  for (const prefix of ['relay', 'vault']) {
-    if (tables[`${prefix}_contents`] !== undefined) missing.push(...(await findDamage(folder, prefix)))
+  for (const table of Object.keys(tables)) {
+    if (table.endsWith('_object_pieces')) continue
+    if (table.endsWith('_contents')) {
+      const pieces = table.replace(/contents$/, 'object_pieces')
+      missing.push(...(await findDamage(read(table), tables[pieces] === undefined ? [] : read(pieces))))
+    } else for await (const _row of read(table));
   }
-  return { tables, missing }
+  return missing
 }
 
 /** Lists the columns of a table; empty if it does not exist. */
@@ -63,81 +77,57 @@ async function listColumns(query: SqlQuery, table: string): Promise<string[]> {
 
 async function dumpTable(query: SqlQuery, table: string, path: string): Promise<number> {
   const file = await open(path, 'wx', 0o600)
-  const zip = createGzip({ level: 1 })
-  const written = new Promise<void>((resolve, reject) => {
-    zip
-      .pipe(file.createWriteStream({ flush: true }))
-      .once('close', resolve)
-      .once('error', reject)
-  })
+  return writeLines(readTable(query, table), file.createWriteStream({ flush: true }))
+}
+
+/** Reads the rows of a table as JSON, in pages. */
+async function* readTable(query: SqlQuery, table: string): AsyncGenerator<string[]> {
   // Content of several pieces is verified in the order of the pieces.
   const order = table.endsWith('_object_pieces') ? 'ORDER BY object, number' : ''
   const selected = `SELECT pg_catalog.row_to_json(t)::text AS line FROM ${table} t ${order}`
   await query({ text: `DECLARE dumped NO SCROLL CURSOR FOR ${selected}` })
-  let count = 0
   for (;;) {
     const { rows } = await query({ text: `FETCH ${PAGE_ROWS} FROM dumped` })
     if (rows.length === 0) break
-    count += rows.length
-    const text = rows.map(({ line }) => `${String(line)}\n`).join('')
-    if (!zip.write(text)) await new Promise((resolve) => zip.once('drain', resolve))
+    yield rows.map(({ line }) => String(line))
   }
   await query({ text: 'CLOSE dumped' })
-  zip.end()
-  await written
-  return count
-}
-
-/** Reads the lines of a table in pages. */
-async function* readPages(folder: string, table: string): AsyncGenerator<string[]> {
-  const input = createReadStream(toFile(folder, table)).pipe(createGunzip())
-  let page: string[] = []
-  for await (const line of createInterface({ input, crlfDelay: Infinity })) {
-    page.push(line)
-    if (page.length < PAGE_ROWS) continue
-    yield page
-    page = []
-  }
-  if (page.length > 0) yield page
 }
 
 const toBytes = (text: unknown): Buffer => Buffer.from(String(text).slice('\\x'.length), 'hex')
 
-/** Reads the dumped contents of a server, and computes their cids. @returns the cids that do not match */
-async function findDamage(folder: string, prefix: string): Promise<string[]> {
+/** Rows of a dumped file. */
+type Rows = AsyncIterable<Record<string, unknown>> | Iterable<never>
+
+/** Computes the cids of the dumped contents of a server. @returns the cids that do not match */
+async function findDamage(contents: Rows, objectPieces: Rows): Promise<string[]> {
   const damaged: string[] = []
   /** Cids of the content in objects, by the name of the object. */
   const objects = new Map<unknown, string>()
-  for await (const lines of readPages(folder, `${prefix}_contents`)) {
-    for (const { cid, object, bytes } of lines.map(parseRow)) {
-      if (object !== null) objects.set(object, String(cid))
-      else if (cidOf(toBytes(bytes)) !== cid) damaged.push(String(cid))
-    }
+  for await (const { cid, object, bytes } of contents) {
+    if (object !== null) objects.set(object, String(cid))
+    else if (cidOf(toBytes(bytes)) !== cid) damaged.push(String(cid))
   }
   let [name, pieces]: [unknown, Buffer[]] = ['', []]
   const endObject = (): void => {
     if (objects.get(name) === cidOf(Buffer.concat(pieces))) objects.delete(name)
   }
-  for await (const lines of readPages(folder, `${prefix}_object_pieces`)) {
-    for (const { object, bytes } of lines.map(parseRow)) {
-      if (object !== name) {
-        endObject()
-        ;[name, pieces] = [object, []]
-      }
-      if (objects.has(object)) pieces.push(toBytes(bytes))
+  for await (const { object, bytes } of objectPieces) {
+    if (object !== name) {
+      endObject()
+      ;[name, pieces] = [object, []]
     }
+    if (objects.has(object)) pieces.push(toBytes(bytes))
   }
   endObject()
   return [...damaged, ...objects.values()]
 }
 
-const parseRow = (line: string): Record<string, unknown> => JSON.parse(line) as Record<string, unknown>
-
 /** Whether tables of this package have rows that a new database does not have. */
 export async function hasRows(database: PostgresDatabase): Promise<boolean> {
   for (const table of DUMPED_TABLES.filter((name) => !name.endsWith('_numbers'))) {
-    const { rows: found } = await database.query({ text: 'SELECT pg_catalog.to_regclass($1)::text AS name' }, [table])
-    if (found[0]?.name === null) continue
+    const { rows: names } = await database.query({ text: 'SELECT pg_catalog.to_regclass($1)::text AS name' }, [table])
+    if (names[0]?.name === null) continue
     if ((await database.query({ text: `SELECT 1 FROM ${table} LIMIT 1` })).rows.length > 0) return true
   }
   return false
@@ -163,7 +153,7 @@ export async function loadTables(
       const text = `INSERT INTO ${table} OVERRIDING SYSTEM VALUE
         SELECT * FROM pg_catalog.json_populate_recordset(NULL::${table}, $1::json)`
       let count = 0
-      for await (const lines of readPages(folder, table)) {
+      for await (const lines of readPages(toFile(folder, table))) {
         count += (await query({ text }, [`[${lines.join()}]`])).rowCount
       }
       if (count !== expected) throw new StartError(`${table} has ${count} rows in the backup, not ${expected}`)

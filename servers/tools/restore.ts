@@ -45,15 +45,16 @@ export async function runRestore({ args, env: variables, out }: CommandLine): Pr
 
 async function restoreFiles({ DATA_DIR }: ServerEnv, folder: string, manifest: Manifest): Promise<void> {
   await createEmptyFolder(DATA_DIR, 'Move it away, or set DATA_DIR to a new folder.')
+  const created: string[] = []
   try {
-    for (const file of manifest.files) await copyVerified(folder, DATA_DIR, file)
+    for (const file of manifest.files) await copyVerified(folder, DATA_DIR, file, (path) => created.push(path))
     for (const { path } of manifest.files.filter((file) => file.path.endsWith('.db'))) {
       const counts = Object.entries(await checkSqliteFile(join(DATA_DIR, path), path))
       const wrong = counts.find(([table, { rows }]) => manifest.tables[table]?.rows !== rows)
       if (wrong !== undefined) throw new Error(`${wrong[0]} has ${wrong[1].rows} rows`)
     }
   } catch (error) {
-    for (const { path } of manifest.files) await rm(join(DATA_DIR, path), { force: true })
+    for (const path of created) await rm(path, { force: true })
     throw new StartError(`The restore failed: ${describeReason(error)}`)
   }
 }
@@ -83,11 +84,22 @@ async function restoreDatabase(
   }
 }
 
-/** Copies a file privately, and verifies the copy. @throws Error with the code EEXIST, which keeps an existing file */
-async function copyVerified(from: string, to: string, file: Manifest['files'][0]): Promise<void> {
+/**
+ * Copies a file privately, and verifies the copy.
+ *
+ * @param onCreated - receives the path of the copy before it is verified
+ * @throws Error with the code EEXIST, which keeps an existing file
+ */
+async function copyVerified(
+  from: string,
+  to: string,
+  file: Manifest['files'][0],
+  onCreated?: (path: string) => void
+): Promise<void> {
   const target = join(to, file.path)
   await mkdir(dirname(target), { recursive: true, mode: 0o700 })
   await copyFile(join(from, file.path), target, constants.COPYFILE_EXCL)
+  onCreated?.(target)
   await chmod(target, 0o600)
   await verifyFile(to, file)
 }

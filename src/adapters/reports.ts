@@ -7,26 +7,48 @@ export const consoleLogger: Logger = {
   error: (fields, message) => console.error('express-did-auth:', message, fields)
 }
 
+/** Returns a logger and a reporter of security events, whose log lines contain the id of a request. */
+export function addIdToReports(
+  logger: Logger,
+  report: SecurityReporter,
+  requestId: string
+): { logger: Logger; report: SecurityReporter } {
+  const write =
+    (level: keyof Logger): Logger['info'] =>
+    (fields, message) =>
+      logger[level]?.({ ...fields, requestId }, message)
+  return {
+    logger: { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },
+    report: (event) => report(event, requestId)
+  }
+}
+
+/** Passes a security event of a request, or without id one of the service, to the application. */
+export type SecurityReporter = (event: Omit<SecurityEvent, 'atSeconds'>, requestId?: string | undefined) => void
+
 /** Creates a function that passes events to the application. If the listener throws or rejects, that is only logged. */
 export function createSecurityReporter(
   clock: Clock,
   logger: Logger,
   onSecurityEvent: OnSecurityEvent | undefined
-): (event: Omit<SecurityEvent, 'atSeconds'>) => void {
-  const failed = (): void => {
+): SecurityReporter {
+  const failed = (requestId: string | undefined): void => {
     // The cause is not logged, because it may quote the event.
     try {
-      logger.error({ event: 'security-listener-failed' }, 'onSecurityEvent threw')
+      logger.error(
+        { event: 'security-listener-failed', ...(requestId !== undefined && { requestId }) },
+        'onSecurityEvent threw'
+      )
     } catch {
       // If the logger throws as well, the process must not end by an unhandled rejection.
     }
   }
-  return (event) => {
+  return (event, requestId) => {
     if (onSecurityEvent === undefined) return
     try {
-      Promise.resolve(onSecurityEvent({ ...event, atSeconds: clock.nowSeconds() })).catch(failed)
+      Promise.resolve(onSecurityEvent({ ...event, atSeconds: clock.nowSeconds() })).catch(() => failed(requestId))
     } catch {
-      failed()
+      failed(requestId)
     }
   }
 }

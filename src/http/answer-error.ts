@@ -36,7 +36,7 @@ export interface ErrorAnswererOptions extends ErrorAnswerOptions {
   /** Receiver of refusals (debug, and warn for the first of a code) and failures (error). */
   logger: Logger
   /** Receives refusals that an operator may want to count. */
-  report?: Parts['report']
+  report?: (event: Parameters<Parts['report']>[0], requestId: string | undefined) => void
   /** Parses errors of other classes. Returns undefined for an unknown error, which is answered 500. */
   parseError?: (thrown: unknown) => FailedRequest | undefined
 }
@@ -59,7 +59,7 @@ export function createErrorAnswerer({ logger, report, parseError, ...format }: E
     if (status < 500 && !isGone) logRefusal(failed, requestId)
     const type = SECURITY_EVENTS.get(code)
     if (type !== undefined && thrown instanceof DidAuthError) {
-      report?.({ type, code: thrown.code, clientNetwork: createClient(request).network })
+      report?.({ type, code: thrown.code, clientNetwork: createClient(request).network }, request.id)
     }
     const answer = formatErrorAnswer(request, { ...failed, details: { ...details, ...requestId } }, format)
     return headers === undefined ? answer : { ...answer, headers: { ...headers, ...answer.headers } }

@@ -30,7 +30,7 @@ export async function verifyApprovedRequest(
   request: HttpRequest,
   { user, line, rawBody }: ApprovedRequest
 ): Promise<LoginProof> {
-  const parts = await http.parts()
+  const parts = await http.parts(request.id)
   const { method, originalUrl: path } = request
   const pathHash = encodeHex(parts.curve.sha256(path))
   const statement = approvalStatement(line, { method, path, pathHash })

@@ -37,10 +37,10 @@ export function createCallerFinder(
   describeSession?: DescribeSession
 ): (request: HttpRequest) => Caller {
   const warned = new Set<string>()
-  const warnOnce = ({ id }: HttpRequest, { event }: { event: string }, message: string): void => {
+  const warnOnce = (request: HttpRequest, { event }: { event: string }, message: string): void => {
     if (warned.has(event)) return
     warned.add(event)
-    logger.warn({ event, ...(id !== undefined && { requestId: id }) }, message)
+    logger.warn({ event, ...toIdField(request) }, message)
   }
   return (request) => {
     const isShared = request.isBehindUnknownProxy
@@ -60,11 +60,13 @@ export function createCallerFinder(
   }
 }
 
+const toIdField = ({ id }: HttpRequest): { requestId?: string } => (id === undefined ? {} : { requestId: id })
+
 /** Describes the client of a request by the application's function. A failure is logged, and refuses no login. */
-function describeClient(describe: DescribeSession, { headers }: HttpRequest, logger: Logger): string | undefined {
+function describeClient(describe: DescribeSession, request: HttpRequest, logger: Logger): string | undefined {
   try {
     // Callers in JavaScript may return any value.
-    const description = describe({ headers }) as unknown
+    const description = describe({ headers: request.headers }) as unknown
     if (description === undefined || description === null) return undefined
     if (typeof description === 'string') return toSessionDescription(description)
     // The rejection of an async function must not end the process.
@@ -72,7 +74,10 @@ function describeClient(describe: DescribeSession, { headers }: HttpRequest, log
   } catch {
     // The cause is not logged, because it may quote a header.
   }
-  logger.error({ event: 'session-description-failed' }, 'describeSession threw, or returned no text')
+  logger.error(
+    { event: 'session-description-failed', ...toIdField(request) },
+    'describeSession threw, or returned no text'
+  )
   return undefined
 }
 

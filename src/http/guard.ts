@@ -18,8 +18,11 @@ import type { TokenTransport } from './token-transport.js'
 export interface HttpParts {
   settings: Settings
   quotas: Quotas
-  /** Returns the parts of a request, whose deadline starts now. Waits until signature library and signer are ready. */
-  parts: () => Promise<Parts>
+  /**
+   * Returns the parts of a request, whose deadline starts now. Waits until signature library and signer are ready. With
+   * an id, the log lines of the parts contain it.
+   */
+  parts: (requestId?: string) => Promise<Parts>
   callerOf: (request: HttpRequest) => Caller
   transport: TokenTransport
   answerError: AnswerError
@@ -88,7 +91,7 @@ async function findUser(
   const { transport, settings } = http
   const resourceToken = transport.readResourceToken(request)
   if (resourceToken === undefined) assertNotForged(http, request)
-  const parts = await http.parts()
+  const parts = await http.parts(request.id)
   const accessToken = resourceToken === undefined ? transport.readAccessToken(request) : undefined
   const user = await admitUser(parts, {
     accessToken,

@@ -1,6 +1,5 @@
 import type { Settings } from '../config/settings.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
-import type { Logger } from '../ports.js'
 import { assertSameSite } from '../protocol/cross-origin.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
 import {
@@ -105,25 +104,15 @@ export async function answerRequest(
     if (route.isSameSiteOnly === true && http.transport.useCookies) {
       assertSameSite(request, http.settings.trustedOrigins)
     }
-    return await route.answer(nameRequest(http, request.id), request, parameter)
+    return await route.answer(withRequestId(http, request.id), request, parameter)
   } catch (error) {
     return route.answerError?.(http, request, error) ?? http.answerError(request, error)
   }
 }
 
-/** Returns the dependencies of the endpoints with a log whose lines contain the id of the request. */
-function nameRequest(http: HttpParts, requestId: string | undefined): HttpParts {
-  if (requestId === undefined) return http
-  const parts: HttpParts['parts'] = async () => {
-    const { logger, ...others } = await http.parts()
-    const write =
-      (level: keyof Logger): Logger['info'] =>
-      (fields, message) =>
-        logger[level]?.({ ...fields, requestId }, message)
-    const named = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
-    return { ...others, logger: named }
-  }
-  return { ...http, parts }
+/** Returns the dependencies of the endpoints with parts whose log lines contain the id of the request. */
+function withRequestId(http: HttpParts, requestId: string | undefined): HttpParts {
+  return requestId === undefined ? http : { ...http, parts: () => http.parts(requestId) }
 }
 
 /**

@@ -7,6 +7,8 @@ import request from 'supertest'
 import { listen } from '../../../servers/http/listen.js'
 import { exchange } from '../../support/faults/malformed.js'
 import { afterTest } from '../../support/fixtures/after-test.js'
+import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
+import { createThrowing } from '../../support/fixtures/refusal.js'
 import { startTestRelay } from '../../support/servers/relay-app.js'
 import { testApp, testAuthServer, type Host } from '../../support/servers/test-app.js'
 import { testVault } from '../../support/servers/vault-app.js'
@@ -101,12 +103,13 @@ describe('each log line of a request', () => {
     ])
   })
 
+  const before: Host['before'] = (app) =>
+    app.use((req, _res, next) => {
+      setRequestId(req, 'id-2')
+      next()
+    })
+
   it('has its id: lines of flows', async () => {
-    const before: Host['before'] = (app) =>
-      app.use((req, _res, next) => {
-        setRequestId(req, 'id-2')
-        next()
-      })
     const { logIn, refresh, clock, log } = await testApp({}, { before })
     const { refreshToken } = await logIn()
     await refresh(refreshToken).expect(200)
@@ -116,6 +119,40 @@ describe('each log line of a request', () => {
     expect(lines).toEqual([
       { event: 'refresh-token-reused', requestId: 'id-2', sessionId: expect.any(String) },
       { event: 'first-refusal', code: 'ERR_REFRESH_TOKEN_REUSED', requestId: 'id-2' }
+    ])
+  })
+
+  it('has its id: failures of describeSession and onSecurityEvent', async () => {
+    const fail = createThrowing(new Error('broken'))
+    const { logIn, me, logOut, log } = await testApp({ describeSession: fail, onSecurityEvent: fail }, { before })
+    const { accessToken } = await logIn()
+    await me(accessToken).expect(200)
+    await logOut(accessToken).expect(200)
+    const lines = log.flatMap(({ fields }) => (fields.event === 'configuration' ? [] : [fields]))
+    expect(lines).toEqual([
+      { event: 'session-description-failed', requestId: 'id-2' },
+      { event: 'security-listener-failed', requestId: 'id-2' },
+      { event: 'security-listener-failed', requestId: 'id-2' }
+    ])
+  })
+
+  it('has its id: refused proofs whose event the application does not receive', async () => {
+    const onSecurityEvent = createThrowing(new Error('broken'))
+    const { post, log } = await testApp({ onSecurityEvent }, { before })
+    await post('/auth', { did: createNumberedWallet(1).did, sig: '0x' }).expect(401)
+    const lines = log.flatMap(({ fields }) => (fields.event === 'security-listener-failed' ? [fields.requestId] : []))
+    expect(lines.length).toBeGreaterThan(0)
+    expect(new Set(lines)).toEqual(new Set(['id-2']))
+  })
+
+  it('has its id: the refusal of a guard', async () => {
+    const { listener, log } = await testAuthServer({ LOG_LEVEL: 'debug' })
+    await request(listener).get('/me').set('X-Request-Id', 'id-3').expect(401)
+    const lines = log().flatMap(({ event, requestId }) => (event === 'configuration' ? [] : [[event, requestId]]))
+    expect(lines).toEqual([
+      ['request-refused', 'id-3'],
+      ['first-refusal', 'id-3'],
+      ['request', 'id-3']
     ])
   })
 

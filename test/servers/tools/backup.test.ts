@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals'
+import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
+import type { Manifest } from '../../../servers/tools/backup-folder.js'
 import { runBackup } from '../../../servers/tools/backup.js'
 import { runRestore } from '../../../servers/tools/restore.js'
 import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
@@ -136,6 +138,53 @@ describe('backup and restore', () => {
     damage(filesIn(at('backup/vault/objects'))[0]!)
     await expect(restore()).rejects.toThrow(message)
     expect(existsSync(at('restored'))).toBe(false)
+  })
+
+  /** Changes the manifest of the backup, and computes its checksum again, as an attacker would. */
+  function forgeManifest(change: (manifest: Manifest) => void): void {
+    const path = at('backup/manifest.json')
+    const { checksum: _old, ...manifest } = JSON.parse(readFileSync(path, 'utf8')) as Manifest & { checksum: string }
+    change(manifest)
+    const checksum = createHash('sha256').update(JSON.stringify(manifest)).digest('hex')
+    writeFileSync(path, JSON.stringify({ ...manifest, checksum }))
+  }
+
+  const victim = 'victim\n'
+  const paths = (): string[] => [
+    '../victim.txt',
+    'vault/../../victim.txt',
+    at('victim.txt'),
+    '..\\victim.txt',
+    'C:victim.txt',
+    'vault//victim.txt',
+    './victim.txt',
+    'vault/',
+    '..',
+    'victim\0.txt',
+    ''
+  ]
+  it('refuses each path that leaves the folder, and keeps the file there', async () => {
+    await createData()
+    await backUp()
+    writeFileSync(at('victim.txt'), victim)
+    for (const path of paths()) {
+      forgeManifest(({ files }) => {
+        files[0] = { path, bytes: victim.length, sha256: createHash('sha256').update(victim).digest('hex') }
+      })
+      await expect(restore()).rejects.toThrow(/manifest\.json cannot be read$/)
+    }
+    expect(readFileSync(at('victim.txt'), 'utf8')).toBe(victim)
+    expect(existsSync(at('restored'))).toBe(false)
+  })
+
+  it('deletes what it has written if a database has other rows than the manifest', async () => {
+    await createData()
+    await backUp()
+    forgeManifest(({ tables }) => {
+      tables['vault/vault.db:entries'] = { rows: 4 }
+    })
+    await expect(restore()).rejects.toThrow('The restore failed: vault/vault.db:entries has 3 rows')
+    expect(filesIn(at('restored'))).toEqual([])
   })
 
   it('refuses a backup of SQLite for a database', async () => {
