@@ -167,7 +167,8 @@ describe.each([
     }
     const stopBefore = await run('before.js')
     const [openedBefore, returning] = [await openPage(alice), await openPage(alice)]
-    expect(await openedBefore.evaluate(oldLogin)).toBe(200)
+    const [closing, left] = [await openPage(alice), await openPage(alice)]
+    for (const page of [openedBefore, closing, left]) expect(await page.evaluate(oldLogin)).toBe(200)
     const { id } = await readMe(openedBefore)
     expect(id).toBeDefined()
     // The SQL runs while the old code is in use.
@@ -186,6 +187,18 @@ describe.each([
     const newId = (await readMe(newcomer)).id
     expect(newId).not.toBe(id)
     expect(await newcomer.evaluate('kit.auth.session.did')).toBe(`did:ethr:${bob.address}`)
+
+    // The server ends an old session at logout, and when another user of the same browser logs in.
+    await closing.evaluate('kit.logOut().then(() => 0)')
+    expect(await readMe(closing)).toEqual({})
+    const shared = await openPage(bob)
+    await shared.context().addCookies(await left.context().cookies())
+    expect(await readMe(shared)).toEqual({ id })
+    await shared.evaluate(`${newLogin}.then(() => 0)`)
+    expect(await readMe(shared)).toEqual({ id: newId })
+    expect(await readMe(left)).toEqual({})
+    await shared.evaluate('kit.logOut().then(() => 0)')
+    expect(await readMe(shared)).toEqual({})
     await stopAfter()
 
     await run('before.js')
