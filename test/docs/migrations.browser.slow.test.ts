@@ -230,6 +230,11 @@ describe.each([
     expect(await readMe(openedBefore)).toEqual({ id })
     expect(await newcomer.evaluate(oldLogin)).toBe(200)
     expect(await readMe(newcomer)).toEqual({ id: newId })
+    if (disputed.length > 0) {
+      const [endSessions = ''] = /DELETE FROM session .*\?/.exec(readDocument(`src/guides/${file}`).text)!
+      db.prepare(endSessions).run(id)
+      expect(await readMe(openedBefore)).toEqual({})
+    }
     db.close()
   })
 })
