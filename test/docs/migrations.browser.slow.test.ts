@@ -157,6 +157,7 @@ describe.each([
   {
     file: 'FROM-SIWE.md',
     oldLogin: `(${OLD_LOGIN})('/nonce', '/verify', {})`,
+    loginWithoutNonce: `(${OLD_LOGIN})('data:,0123456789', '/verify', {})`,
     newLogin: `ethereum.request({ method: 'eth_requestAccounts' }).then(([address]) => kit.logIn({
       address,
       chainId: 137,
@@ -166,9 +167,10 @@ describe.each([
   {
     file: 'FROM-BETTER-AUTH.md',
     oldLogin: `(${OLD_LOGIN})('/api/auth/siwe/nonce', '/api/auth/siwe/verify', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}' })`,
+    loginWithoutNonce: `(${OLD_LOGIN})('data:,0123456789', '/api/auth/siwe/verify', {})`,
     newLogin: 'kit.logIn(ethereum)'
   }
-])('the guide $file', ({ file, oldLogin, newLogin }) => {
+])('the guide $file', ({ file, oldLogin, loginWithoutNonce, newLogin }) => {
   it('keeps users and open sessions, and the old code finds its new users after a return', async () => {
     const { folder, run, openPage } = await prepareApp(file)
     if (file === 'FROM-BETTER-AUTH.md') {
@@ -179,6 +181,7 @@ describe.each([
     const [openedBefore, returning] = [await openPage(alice), await openPage(alice)]
     const [closing, left] = [await openPage(alice), await openPage(alice)]
     for (const page of [openedBefore, closing, left]) expect(await page.evaluate(oldLogin)).toBe(200)
+    expect(await returning.evaluate(loginWithoutNonce)).toBe(401)
     const { id } = await readMe(openedBefore)
     expect(id).toBeDefined()
     // The SQL runs while the old code is in use, so another user joins after it.
@@ -227,6 +230,11 @@ describe.each([
     expect(await readMe(openedBefore)).toEqual({ id })
     expect(await newcomer.evaluate(oldLogin)).toBe(200)
     expect(await readMe(newcomer)).toEqual({ id: newId })
+    if (disputed.length > 0) {
+      const [endSessions = ''] = /DELETE FROM session .*\?/.exec(readDocument(`src/guides/${file}`).text)!
+      db.prepare(endSessions).run(id)
+      expect(await readMe(openedBefore)).toEqual({})
+    }
     db.close()
   })
 })
