@@ -21,8 +21,9 @@ if (major < 20 || (major === 20 && minor < 19)) {
   import(`${SERVERS}/cli`).catch((error: unknown) => {
     if (!isServersMissing(error)) throw error
     const command = args.length === 0 ? 'auth' : args.join(' ')
-    fail(`To write an app, run: npx express-did-auth init my-app
-The servers are in the package ${SERVERS}. Run: npx ${SERVERS} ${command}`)
+    const isQuestion = args.length === 0 || args[0] === '--help'
+    if (isQuestion) process.stderr.write('To write an app, run: npx express-did-auth init my-app\n')
+    fail(`The servers are in the package ${SERVERS}. Run: npx ${SERVERS} ${command}`)
   })
 }
 

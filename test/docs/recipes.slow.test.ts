@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { build } from 'esbuild'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { clientHook, readDocument, recipe } from '../support/fixtures/documents.js'
 import { packAll, root, runIn, useWhileRunning } from '../support/engines/packed-package.js'
 import { scaled } from '../support/fixtures/time-factor.js'
@@ -80,6 +80,10 @@ describe('the first commands of the documents', () => {
     mkdirSync(project)
     const { library, client } = await packAll()
     tarballs.set('express-did-auth', library.tarball).set('express-did-auth-client', client.tarball)
+    // The commands of the README name the checkout in the folder next to the project.
+    const checkout = join(folder, 'express-did-auth')
+    mkdirSync(checkout)
+    cpSync(library.tarball, join(checkout, basename(library.tarball)))
     await type(project, install)
   }, scaled(240_000))
 
