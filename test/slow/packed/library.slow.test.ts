@@ -167,7 +167,8 @@ describe('the packed library', () => {
   it('contains only the build, documents, examples and what the page for operators links to', () => {
     const documents = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json']
     const isBuild = (path: string): boolean => /^dist\/.+\.(?:js|d\.ts)$/.test(path)
-    const isLinked = (path: string): boolean => /^(?:examples\/|servers\/(?:docker|monitoring)\/|[\w/]+\/[A-Z\d-]+\.md$)/.test(path)
+    const isLinked = (path: string): boolean =>
+      /^(?:examples\/|servers\/(?:docker|monitoring)\/|[\w/]+\/[A-Z\d-]+\.md$)/.test(path)
     expect(packed.files.filter((path) => !isBuild(path) && !isLinked(path)).sort()).toEqual(documents)
     expect(packed.files.filter((path) => /\.test\.|client\/.*\.[jt]s$/.test(path))).toEqual([])
   })
