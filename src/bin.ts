@@ -21,7 +21,8 @@ if (major < 20 || (major === 20 && minor < 19)) {
   import(`${SERVERS}/cli`).catch((error: unknown) => {
     if (!isServersMissing(error)) throw error
     const command = args.length === 0 ? 'auth' : args.join(' ')
-    fail(`The servers are in the package ${SERVERS}. Run: npx ${SERVERS} ${command}`)
+    fail(`To write an app, run: npx express-did-auth init my-app
+The servers are in the package ${SERVERS}. Run: npx ${SERVERS} ${command}`)
   })
 }
 

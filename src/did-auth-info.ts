@@ -18,7 +18,7 @@ export interface DidAuthInfo {
   claims: AccessTokenClaims
 }
 
-/** The user of a request with a valid access token, on whom {@link AllowUser} decides. */
+/** The user of a request with a valid access token, as {@link AllowUser} receives it. */
 export interface AdmittedUser {
   /** The verified payload of the access token, frozen. */
   readonly claims: AccessTokenClaims

@@ -38,6 +38,7 @@ export function init(args: string[]): string {
   const { dependencies, devDependencies } = listPackages(choices, target)
   const scripts = listScripts(choices)
   let commands = ['npm install', choices.vite ? 'npm run dev' : 'npm start']
+  let testCommand = 'npm test'
   const manifest = join(target, 'package.json')
   if (existsSync(manifest)) {
     const { type } = JSON.parse(readFileSync(manifest, 'utf8')) as { type?: unknown }
@@ -46,6 +47,7 @@ export function init(args: string[]): string {
       version.startsWith('file:') ? version : name
     )
     commands = [`npm install ${specs.join(' ')}`, scripts.dev ?? scripts.start ?? '']
+    testCommand = scripts.test ?? ''
   } else {
     const name = basename(target)
       .toLowerCase()
@@ -56,8 +58,10 @@ export function init(args: string[]): string {
     mkdirSync(dirname(join(target, name)), { recursive: true })
     writeFileSync(join(target, name), text, { flag: 'wx', mode: name === '.env' ? 0o600 : 0o666 })
   }
-  const change = target === process.cwd() ? '' : `cd ${relative('', target)} && `
-  return `Wrote ${[...files.keys()].join(', ')}.\n\nRun these two commands:\n  ${change}${commands.join('\n  ')}\n`
+  const path = relative('', target)
+  const change = path === '' ? '' : `cd ${/^[\w./-]+$/.test(path) ? path : JSON.stringify(path)} && `
+  return `Wrote ${[...files.keys()].join(', ')}.\n\nRun these two commands:\n  ${change}${commands.join('\n  ')}
+The login test: ${testCommand}\n`
 }
 
 function parseChoices(args: string[]): Choices & { folder: string } {
@@ -86,7 +90,11 @@ function createFiles(choices: Choices): Map<string, string> {
     adaptTemplate(readFileSync(join(ownFolder, 'examples/starter', path), 'utf8'), choices)
   const key = (): string => randomBytes(32).toString('hex')
   const secrets = `# Keys of this service. Do not commit this file. In production, set the same variables to other values.
-PRIVATE_KEY=${key()}\nCHALLENGE_SECRET=${key()}\nSERVICE_URL=http://localhost:3000\n`
+PRIVATE_KEY=${key()}
+CHALLENGE_SECRET=${key()}
+# The address of the page in the browser. Wallets sign it, so a login at another port or host, such as 127.0.0.1, is refused.
+SERVICE_URL=http://localhost:3000
+`
   const database = choices.store === 'postgres' ? 'DATABASE_URL=postgres://postgres@localhost:5432/postgres\n' : ''
   const files = new Map([
     ['.env', secrets + database],

@@ -16,7 +16,8 @@ function createChannel(operation: TracedOperation): TracingChannel | undefined {
   return module?.tracingChannel?.(`express-did-auth:${operation}`)
 }
 
-const channels: Readonly<Record<TracedOperation, TracingChannel | undefined>> = {
+/** Channels by operation. Frequent callers read `hasSubscribers` themselves, and then create no message. */
+export const channels: Readonly<Record<TracedOperation, TracingChannel | undefined>> = {
   login: createChannel('login'),
   refresh: createChannel('refresh'),
   guard: createChannel('guard'),

@@ -28,13 +28,14 @@ describe('the command `init`', () => {
       'Run these two commands:',
       expect.stringMatching(/^ {2}cd .* && npm install$/),
       '  npm start',
+      'The login test: npm test',
       ''
     ])
     expect(listFiles()).toEqual([
       ...['.env', '.gitignore', 'app.js', 'login.test.js', 'package.json'],
       ...['public/index.html', 'public/page.css', 'public/page.js', 'server.js', 'store.js']
     ])
-    expect(read('.env')).toMatch(/^PRIVATE_KEY=[0-9a-f]{64}\nCHALLENGE_SECRET=[0-9a-f]{64}\nSERVICE_URL=http:/m)
+    expect(read('.env')).toMatch(/^PRIVATE_KEY=[0-9a-f]{64}\nCHALLENGE_SECRET=[0-9a-f]{64}\n# .*\nSERVICE_URL=http:/m)
     expect(statSync(join(folder, '.env')).mode & 0o777).toBe(0o600)
     expect(read('.gitignore')).toMatch(/^\.env$/m)
     const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
@@ -80,12 +81,18 @@ describe('the command `init`', () => {
     expect(read('server.js')).toBe('mine')
   })
 
+  it('quotes a folder whose name contains a space', () => {
+    expect(init([join(folder, 'my app')])).toMatch(/\n {2}cd ".*\/my app" && npm install\n/)
+  })
+
   it('leaves a package.json and a .gitignore with .env as they are, and names what to install', () => {
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
     writeFileSync(join(folder, '.gitignore'), '.env\n')
     const printed = init([folder])
     expect(printed).toContain('npm install ethers express express-did-auth express-did-auth-client\n')
-    expect(printed).toMatch(/\n {2}node --env-file=\.env server\.js\n$/)
+    expect(printed).toMatch(
+      /\n {2}node --env-file=\.env server\.js\nThe login test: node --env-file=\.env --test login\.test\.js\n$/
+    )
     expect([read('package.json'), read('.gitignore')]).toEqual(['{ "type": "module" }', '.env\n'])
   })
 

@@ -107,8 +107,10 @@ export const isOrigin = (value: unknown): boolean => typeof value === 'string' &
 export const isHost = (value: unknown): boolean =>
   typeof value === 'string' && parseUrl(`https://${value}`)?.host === value.toLowerCase()
 
-/** Whether a value has the form of a private P-256 key. Loading it for `ready` checks that its halves match. */
-/** Whether a value is a private key of P-256, or the public half of one with the function that signs. */
+/**
+ * Whether a value has the form of a private key of P-256, or is the public half of one with the function that signs.
+ * Loading a private key for `ready` checks that its halves match.
+ */
 export const isResourceKey = (key: unknown): boolean =>
   isP256Key(key, ['x', 'y', 'd']) ||
   (isP256Key(readField(key, 'publicKey')) && typeof readField(key, 'sign') === 'function')

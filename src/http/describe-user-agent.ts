@@ -1,4 +1,4 @@
-/** Browsers by their part of the header. A browser is listed before those whose name its header has as well. */
+/** Browsers by their part of the header. Their order matters: the header of Edge also contains `Chrome/`. */
 const BROWSERS: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\bMetaMaskMobile\b/, 'MetaMask'],
   [/\bEdg(?:e|A|iOS)?\//, 'Edge'],

@@ -8,7 +8,7 @@ import type { HttpRequest } from '../http-messages.js'
 import type { AuthenticatedUser } from '../ports.js'
 import type { AccessTokenClaims } from '../protocol/access-token.js'
 import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
-import { trace } from '../tracing.js'
+import { channels, trace } from '../tracing.js'
 import type { AnswerError } from './answer-error.js'
 import { isForeignPage } from './client-network.js'
 import { readDeviceProof } from './device-proof.js'
@@ -44,8 +44,8 @@ export interface GuardOptions {
   /** Lets a request without token pass, with `req.user` undefined. An invalid token is still refused. Default false. */
   optional?: boolean | undefined
   /**
-   * Decides whether the user may make the request, after every other check: anything but `true` is 403 ERR_FORBIDDEN. A
-   * request that `optional` lets pass without a user is not asked about. Default: every user may.
+   * Decides whether the user may make the request, after every other check: anything but `true` is 403 ERR_FORBIDDEN.
+   * It is not called for a request without a user, which `optional` accepts. Default: every user may.
    */
   allow?: AllowUser
 }
@@ -76,6 +76,7 @@ export function passWithDid(
   options: GuardOptions = {},
   countedClaims?: AccessTokenClaims
 ): Promise<{ parts: Parts; user: AuthenticatedUser }> {
+  if (channels.guard?.hasSubscribers !== true) return findUser(http, request, options, countedClaims)
   const message = { serviceUrl: http.settings.serviceUrl }
   const run = (): Promise<{ parts: Parts; user: AuthenticatedUser }> => findUser(http, request, options, countedClaims)
   return trace('guard', message, run, ({ user }) => ({ did: user.claims.sub }))

@@ -2,7 +2,7 @@ import { DidAuthError } from '../errors.js'
 import { optionalVerbs, storeVerbs, type Store } from '../ports.js'
 import { noDeadline, type Deadline } from '../time.js'
 import { limitMilliseconds } from '../time-limits.js'
-import { trace } from '../tracing.js'
+import { channels, trace } from '../tracing.js'
 
 const RETRY_AFTER_SECONDS = 5
 
@@ -26,7 +26,8 @@ export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
       }
     }
     function call(this: { deadline: Deadline }, ...args: unknown[]): Promise<unknown> {
-      return trace('store', { verb: name }, () => callWithin(this.deadline, args))
+      const callStore = (): Promise<unknown> => callWithin(this.deadline, args)
+      return channels.store?.hasSubscribers === true ? trace('store', { verb: name }, callStore) : callStore()
     }
     return [[name, call]]
   })

@@ -66,11 +66,11 @@ export const sessionCases = [
     await bench.create('b')
     await bench.rotate('a', 0, 1)
     const [other, listed] = await bench.store.listSessions(service, did, START_SECONDS + 10)
-    const found = await bench.find('a')
-    const descriptions = { listed: listed?.description, found: found?.description, other: other?.description }
+    const stored = await bench.find('a')
+    const descriptions = { listed: listed?.description, stored: stored?.description, other: other?.description }
     // A store may store no descriptions. Then no session has one.
     const isStored = descriptions.listed !== undefined
-    bench.expect(descriptions, isStored ? { listed: description, found: description } : {})
+    bench.expect(descriptions, isStored ? { listed: description, stored: description } : {})
   }),
   storeCase('stores times of more than 32 bits', async ({ create, find, expect }) => {
     await create('a', { until: 3_600_000_000_000 })

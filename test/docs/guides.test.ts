@@ -90,27 +90,31 @@ describe('accounts with several wallets', () => {
     expect(account.identities).toHaveLength(2)
   })
 
-  it('use a code once, refuse another one, and refuse a wallet that has an account', async () => {
+  it('use an invitation once, and refuse a foreign or expired one and a wallet that has an account', async () => {
     const { logIn, linkWallet } = await start()
-    const [auth, other] = [await logIn(), createWallet()]
+    const [auth, other, third] = [await logIn(), createWallet(), await logIn()]
     await readAccount(await logIn(other))
     await expect(linkWallet(auth, other)).rejects.toThrow('this wallet has an account already')
-    const third = await logIn()
-    const post = { method: 'POST', approve: true, headers: { 'Content-Type': 'application/json' } }
-    const answer = await third.fetch('/identities', { ...post, body: JSON.stringify({ code: 'never issued' }) })
-    expect(answer.status).toBe(409)
-    const { code } = (await (await auth.fetch('/link-codes', post)).json()) as { code: string }
-    await runOn(database.url, `UPDATE link_codes SET expires_at = now() - interval '1 second'`)
-    expect((await third.fetch('/identities', { ...post, body: JSON.stringify({ code }) })).status).toBe(409)
+    const post = async (client: DidAuthClient, path: string, did: string | undefined): Promise<number> => {
+      const headers = { 'Content-Type': 'application/json' }
+      const body = JSON.stringify({ did })
+      return (await client.fetch(path, { method: 'POST', approve: true, headers, body })).status
+    }
+    const [inviter, guest] = [auth.session?.did, third.session?.did]
+    expect(await post(third, '/identities', inviter)).toBe(409)
+    expect(await post(auth, '/invitations', guest)).toBe(204)
+    expect(await post(await logIn(), '/identities', inviter)).toBe(409)
+    await runOn(database.url, `UPDATE invitations SET expires_at = now() - interval '1 second'`)
+    expect(await post(third, '/identities', inviter)).toBe(409)
+    expect(await post(auth, '/invitations', 'no DID')).toBe(400)
   })
 
   it('refuse both requests without an approval', async () => {
     const { logIn } = await start()
     const auth = await logIn()
-    const answers = [
-      await auth.fetch('/link-codes', { method: 'POST' }),
-      await auth.fetch('/identities', { method: 'POST' })
-    ]
+    const headers = { 'Content-Type': 'application/json' }
+    const init = { method: 'POST', headers, body: JSON.stringify({ did: auth.session?.did }) }
+    const answers = [await auth.fetch('/invitations', init), await auth.fetch('/identities', init)]
     expect(answers.map(({ status }) => status)).toEqual([403, 403])
   })
 

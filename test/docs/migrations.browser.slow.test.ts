@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import Database from 'better-sqlite3'
 import { build } from 'esbuild'
+import { getAddress } from 'ethers'
 import { wallet } from 'express-did-auth/testing'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,8 +16,7 @@ import { afterTest } from '../support/fixtures/after-test.js'
 import { readDocument } from '../support/fixtures/documents.js'
 import { until } from '../support/fixtures/until.js'
 
-const alice = wallet('alice')
-const bob = wallet('bob')
+const [alice, bob, carol, dave] = [wallet('alice'), wallet('bob'), wallet('carol'), wallet('dave')]
 
 /** Store of express-session in an SQLite file, in place of the reader's own. */
 const SESSION_STORE = `import Database from 'better-sqlite3'
@@ -143,10 +143,21 @@ async function prepareApp(file: string) {
 const readMe = (page: Page): Promise<{ id?: unknown }> =>
   page.evaluate(`fetch('/me').then((answer) => (answer.ok ? answer.json() : {}))`)
 
+/** Gives Dave's address to two users of better-auth. Returns the row in which the guide's check reports it. */
+function disputeAddress(db: Database.Database, userId: unknown): object[] {
+  const now = new Date(0).toISOString()
+  db.prepare(`INSERT INTO "user" VALUES ('other', 'other', 'other@example.com', 0, NULL, ?, ?)`).run(now, now)
+  const add = db.prepare('INSERT INTO "walletAddress" VALUES (?, ?, ?, ?, 1, ?)')
+  add.run('first', userId, getAddress(dave.address), 1, now)
+  add.run('second', 'other', getAddress(dave.address), 137, now)
+  return [{ 'lower("address")': dave.address }]
+}
+
 describe.each([
   {
     file: 'FROM-SIWE.md',
     oldLogin: `(${OLD_LOGIN})('/nonce', '/verify', {})`,
+    loginWithoutNonce: `(${OLD_LOGIN})('data:,0123456789', '/verify', {})`,
     newLogin: `ethereum.request({ method: 'eth_requestAccounts' }).then(([address]) => kit.logIn({
       address,
       chainId: 137,
@@ -156,9 +167,10 @@ describe.each([
   {
     file: 'FROM-BETTER-AUTH.md',
     oldLogin: `(${OLD_LOGIN})('/api/auth/siwe/nonce', '/api/auth/siwe/verify', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}' })`,
+    loginWithoutNonce: `(${OLD_LOGIN})('data:,0123456789', '/api/auth/siwe/verify', {})`,
     newLogin: 'kit.logIn(ethereum)'
   }
-])('the guide $file', ({ file, oldLogin, newLogin }) => {
+])('the guide $file', ({ file, oldLogin, loginWithoutNonce, newLogin }) => {
   it('keeps users and open sessions, and the old code finds its new users after a return', async () => {
     const { folder, run, openPage } = await prepareApp(file)
     if (file === 'FROM-BETTER-AUTH.md') {
@@ -167,31 +179,62 @@ describe.each([
     }
     const stopBefore = await run('before.js')
     const [openedBefore, returning] = [await openPage(alice), await openPage(alice)]
-    expect(await openedBefore.evaluate(oldLogin)).toBe(200)
+    const [closing, left] = [await openPage(alice), await openPage(alice)]
+    for (const page of [openedBefore, closing, left]) expect(await page.evaluate(oldLogin)).toBe(200)
+    expect(await returning.evaluate(loginWithoutNonce)).toBe(401)
     const { id } = await readMe(openedBefore)
     expect(id).toBeDefined()
-    // The SQL runs while the old code is in use.
+    // The SQL runs while the old code is in use, so another user joins after it.
     const db = new Database(join(folder, 'app.db'))
-    const [migration = '', check] = listBlocks(file, 'sql')
+    const disputed = file === 'FROM-BETTER-AUTH.md' ? disputeAddress(db, (await readMe(left)).id) : []
+    const [migration = '', check] = listBlocks(file, 'sql').reverse()
+    if (check !== undefined) expect(db.prepare(check).all()).toEqual(disputed)
     db.exec(migration)
-    if (check !== undefined) expect(db.prepare(check).all()).toEqual([])
+    const [joining, joined] = [await openPage(carol), await openPage(carol)]
+    expect(await joining.evaluate(oldLogin)).toBe(200)
+    const joinedId = (await readMe(joining)).id
     await stopBefore()
 
     const stopAfter = await run('after.js')
     expect(await readMe(openedBefore)).toEqual({ id })
     await returning.evaluate(`${newLogin}.then(() => 0)`)
     expect(await returning.evaluate('kit.loadMe()')).toEqual({ id })
+    await joined.evaluate(`${newLogin}.then(() => 0)`)
+    expect(await readMe(joined)).toEqual({ id: joinedId })
+    if (disputed.length > 0) {
+      const refused = await openPage(dave)
+      const refusal = await refused.evaluate(`${newLogin}.then(() => 'logged in', ({ message }) => message)`)
+      expect(refusal).toContain('This address belongs to several users.')
+      db.exec(migration)
+    }
     const newcomer = await openPage(bob)
     await newcomer.evaluate(`${newLogin}.then(() => 0)`)
     const newId = (await readMe(newcomer)).id
     expect(newId).not.toBe(id)
     expect(await newcomer.evaluate('kit.auth.session.did')).toBe(`did:ethr:${bob.address}`)
+
+    // The server ends an old session at logout, and when another user of the same browser logs in.
+    await closing.evaluate('kit.logOut().then(() => 0)')
+    expect(await readMe(closing)).toEqual({})
+    const shared = await openPage(bob)
+    await shared.context().addCookies(await left.context().cookies())
+    expect(await readMe(shared)).toEqual({ id })
+    await shared.evaluate(`${newLogin}.then(() => 0)`)
+    expect(await readMe(shared)).toEqual({ id: newId })
+    expect(await readMe(left)).toEqual({})
+    await shared.evaluate('kit.logOut().then(() => 0)')
+    expect(await readMe(shared)).toEqual({})
     await stopAfter()
 
     await run('before.js')
     expect(await readMe(openedBefore)).toEqual({ id })
     expect(await newcomer.evaluate(oldLogin)).toBe(200)
     expect(await readMe(newcomer)).toEqual({ id: newId })
+    if (disputed.length > 0) {
+      const [endSessions = ''] = /DELETE FROM session .*\?/.exec(readDocument(`src/guides/${file}`).text)!
+      db.prepare(endSessions).run(id)
+      expect(await readMe(openedBefore)).toEqual({})
+    }
     db.close()
   })
 })

@@ -52,7 +52,12 @@ function isRunnable(line: string): boolean {
   if (/^npm (?:ci|test(?: -- \S+)?|start|pkg set type=module|pack .*|install(?: .*)?)$/.test(command)) return true
   const file = /^node (\S+)(?: .*)?$/.exec(command)?.[1] ?? /^docker compose -f (\S+) /.exec(command)?.[1]
   if (file !== undefined) return SAVED.includes(file) || existsSync(join(root, file))
-  if (/^npx express-did-auth init [\w-]+(?: --(?:cookies|typescript|vite|store sqlite))*$/.test(command)) return true
+  if (
+    /^npx (?:--package=\S+ )?express-did-auth init [\w-]+(?: --(?:cookies|typescript|vite|store sqlite))*$/.test(
+      command
+    )
+  )
+    return true
   const args = /^(?:npx|runuser -u did-auth --) express-did-auth-servers (.*)$/.exec(command)?.[1]
   if (args !== undefined) return isServerCommand(args)
   if (OF_THE_SYSTEM.test(command)) return true

@@ -77,7 +77,7 @@ describe('postgresStore reports in one line:', () => {
 
   it('missing tables, if the store creates none', async () => {
     const line =
-      'ERR_CONFIG express-did-auth: the tables of did_auth_schema are missing, and version 2 is needed: run `npx express-did-auth-servers migrate`'
+      'ERR_CONFIG express-did-auth: the tables of did_auth_schema are missing, and version 3 is needed: run `npx express-did-auth-servers migrate`'
     expect(await readLines(validUrl(), { migrate: false })).toEqual({ start: line, verb: line })
     await migrateStore(validUrl())
     expect(await readLines(validUrl(), { migrate: false })).toEqual({ start: 'ok', verb: 'ok' })

@@ -8,7 +8,7 @@ import { sqliteDialect, type Dialect } from '../../src/stores/sql/dialect.js'
 import { collectVerbs } from '../../src/stores/sql/query.js'
 import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
 import * as storeVerbs from '../../src/stores/sql/store-verbs.js'
-import { createTables } from '../../src/stores/sql/tables.js'
+import { createAdditions, createTables } from '../../src/stores/sql/tables.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
 import { startWorker } from '../support/servers/start-sqlite-worker.js'
 
@@ -17,7 +17,8 @@ describe.each(engines)('the threads of a SQLite store with %s', (engine) => {
   let databaseOf: (role: ThreadRole) => ThreadDatabase
   beforeEach(() => {
     files = sqliteFile(engine)
-    const opened = prepareFile(files.file, engine, createTables(sqliteDialect), 'did_auth_numbers')
+    const [tables, additions] = [createTables(sqliteDialect), createAdditions(sqliteDialect)]
+    const opened = prepareFile(files.file, engine, tables, 'did_auth_numbers', additions)
     databaseOf = (role) => ({ ...opened, engine, synchronous: 'FULL', role })
   })
   afterEach(() => files.remove())
@@ -31,7 +32,7 @@ describe.each(engines)('the threads of a SQLite store with %s', (engine) => {
   it('include a reader that cannot write', () => {
     const { connection } = openThreadDatabase(databaseOf('reader'))
     expect(() => connection.exec('DELETE FROM did_auth_numbers')).toThrow('readonly')
-    expect(connection.prepare('SELECT count(*) AS n FROM did_auth_numbers').get()).toMatchObject({ n: 3 })
+    expect(connection.prepare('SELECT count(*) AS n FROM did_auth_numbers').get()).toMatchObject({ n: 4 })
     connection.close()
   })
 

@@ -192,8 +192,8 @@ describe('the request log of the auth server', () =>
       expect.objectContaining({ method: 'GET', route: 'other', status: 404, code: 'ERR_NOT_FOUND' })
     ])
     expect(lines.map((line) => Object.keys(line).join(' '))).toEqual([
-      'level time server event method route status milliseconds msg',
-      'level time server event method route status code milliseconds msg'
+      'level time server event method route status requestId milliseconds msg',
+      'level time server event method route status code requestId milliseconds msg'
     ])
     for (const line of lines) expect(line).toMatchObject({ level: 'info', server: 'auth', msg: 'request' })
   }))
