@@ -69,7 +69,7 @@ export function createApp(
   app.disable('x-powered-by')
   app.disable('etag')
   app.set('trust proxy', env.TRUST_PROXY)
-  app.use(nameRequest, helmet())
+  app.use(addRequestId, helmet())
   const origins = listReadableOrigins({ env, serviceUrls })
   if (origins.length > 0) app.use(cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS }))
   const onNotReady = (reasons: Readonly<Record<string, string>>, req: Request): void =>
@@ -105,7 +105,7 @@ export function createApp(
 const REQUEST_ID = /^[\w.-]{1,64}$/
 
 /** Gives each request an id: its own `X-Request-Id` if it is valid, otherwise a random one. The answer contains it. */
-const nameRequest: RequestHandler = (req, res, next) => {
+const addRequestId: RequestHandler = (req, res, next) => {
   // Node joins several headers with a comma, which an id must not contain.
   const received = String(req.headers['x-request-id'] ?? '')
   const id = REQUEST_ID.test(received) ? received : randomUUID()
@@ -115,7 +115,7 @@ const nameRequest: RequestHandler = (req, res, next) => {
 }
 
 /** Paths of attempts that metrics count by their outcome. */
-const USES: ReadonlyMap<string, EndedRequest['use']> = new Map([
+const ATTEMPTS: ReadonlyMap<string, EndedRequest['attempt']> = new Map([
   ['/auth', 'challenge'],
   ['/signup', 'signup'],
   ['/siwe/verify', 'siwe'],
@@ -129,14 +129,16 @@ function watchRequests(routes: ReadonlySet<string>, onEnd: (request: EndedReques
     const startedAt = performance.now()
     const firstSegment = /^\/[^/?]*/.exec(req.url)?.[0].toLowerCase() ?? ''
     // At the vault, `/token` and `/siwe` are keys.
-    const use = req.method === 'POST' && routes.has(firstSegment) ? USES.get(req.path.toLowerCase()) : undefined
+    const isAttempt = req.method === 'POST' && routes.has(firstSegment)
+    // Express accepts one slash at the end.
+    const attempt = isAttempt ? ATTEMPTS.get(req.path.toLowerCase().replace(/\/$/, '')) : undefined
     res.once('close', () => {
       const route = routes.has(firstSegment) ? firstSegment : findPattern(req)
       const status = res.headersSent ? res.statusCode : 0
       const code = status < 400 ? undefined : findErrorCode(res)
       const seconds = (performance.now() - startedAt) / 1000
       const requestId = String(res.getHeader('X-Request-Id'))
-      onEnd({ method: req.method, route, status, code, use, requestId, seconds })
+      onEnd({ method: req.method, route, status, code, attempt, requestId, seconds })
     })
     next()
   }

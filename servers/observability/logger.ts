@@ -67,7 +67,7 @@ export interface EndedRequest {
   /** Error code of the response. */
   code?: string | undefined
   /** Attempt of a user to log in, by its method, or to refresh tokens. Only metrics contain it. */
-  use?: 'challenge' | 'signup' | 'siwe' | 'machine' | 'refresh' | undefined
+  attempt?: 'challenge' | 'signup' | 'siwe' | 'machine' | 'refresh' | undefined
   /** Id of the request, which its other log lines contain as well. */
   requestId?: string | undefined
   seconds: number
@@ -77,7 +77,7 @@ export interface EndedRequest {
 const PROBES: ReadonlySet<string> = new Set(['/health', '/ready'])
 
 /** Logs one line for a request. Successful probes are logged at level debug. */
-export function logRequest(log: Logger, { seconds, use: _use, ...fields }: EndedRequest): void {
+export function logRequest(log: Logger, { seconds, attempt: _attempt, ...fields }: EndedRequest): void {
   const level = PROBES.has(fields.route) && fields.status === 200 ? 'debug' : 'info'
   log[level]({ event: 'request', ...fields, milliseconds: Math.round(seconds * 1e6) / 1e3 }, 'request')
 }

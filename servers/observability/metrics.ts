@@ -105,14 +105,14 @@ export class Metrics {
     }
   }
 
-  /** Counts a request. Its route, code and `use` are from fixed lists, so that clients cannot add series. */
-  count(server: string, { route, method, status, code, use, seconds }: EndedRequest): void {
+  /** Counts a request. Its route, code and `attempt` are from fixed lists, so that clients cannot add series. */
+  count(server: string, { route, method, status, code, attempt, seconds }: EndedRequest): void {
     const labels = { server, route, method, status: String(status) }
     this.#requests.inc(labels)
     this.#durations.observe(labels, seconds)
     if (code !== undefined) this.#errors.inc({ server, route, code })
-    if (use === 'refresh') this.#refreshes.inc({ server, outcome: toOutcome(status) })
-    else if (use !== undefined) this.#logins.inc({ server, method: use, outcome: toOutcome(status) })
+    if (attempt === 'refresh') this.#refreshes.inc({ server, outcome: toOutcome(status) })
+    else if (attempt !== undefined) this.#logins.inc({ server, method: attempt, outcome: toOutcome(status) })
   }
 
   /** Returns the function that counts the security events of a server. */

@@ -13,7 +13,7 @@ import type { SqlQuery } from '../../src/stores/sql/query.js'
 import { sessionStatements } from '../../src/stores/sql/session-verbs.js'
 import { createQuotaTable } from '../../src/stores/postgres/quota-table.js'
 import { findFullTables, storeStatements } from '../../src/stores/sql/store-verbs.js'
-import { createAdditions, createTables } from '../../src/stores/sql/tables.js'
+import { createLaterSteps, createTables } from '../../src/stores/sql/tables.js'
 
 const STEPS: readonly PostgresMigration[] = [
   { statements: ['CREATE TABLE animals (name text)', "INSERT INTO animals VALUES ('cat')"], needsCode: 1 },
@@ -152,7 +152,7 @@ describe('the statements of the PostgreSQL store', () => {
       sessionStatements(inPostgres),
       storeStatements(inPostgres),
       createTables(postgresDialect),
-      createAdditions(postgresDialect)
+      createLaterSteps(postgresDialect)
     ]
     const texts = JSON.stringify(shared).match(/"(?:[^"\\]|\\.)*"/g) ?? []
     expect(texts.length).toBeGreaterThan(20)

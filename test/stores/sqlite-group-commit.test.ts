@@ -4,7 +4,7 @@ import { collectVerbs, verb, type SqlVerb, type StoreQuery as SqlQuery } from '.
 import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
 import * as storeVerbs from '../../src/stores/sql/store-verbs.js'
 import { GroupCommit, type ServedVerbs } from '../../src/stores/sqlite/serve-sqlite.js'
-import { createAdditions, createTables } from '../../src/stores/sql/tables.js'
+import { createLaterSteps, createTables } from '../../src/stores/sql/tables.js'
 import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
 import { openConnection, type SqliteConnection, type SqliteStatement } from '../../src/stores/sqlite/sqlite-engine.js'
 import type { Request } from '../../src/stores/sqlite/sqlite-thread.js'
@@ -41,7 +41,7 @@ const rotate = (from: number, to: number): Call => ['rotateRefreshToken', create
 describe.each(engines)('GroupCommit on a database by %s', (engine) => {
   const openMemory = (): SqliteConnection => {
     const connection = openConnection(':memory:', engine, { synchronous: 'FULL', busyMilliseconds: 0 })
-    prepareTables(connection, createTables(sqliteDialect), 'did_auth_numbers', createAdditions(sqliteDialect))
+    prepareTables(connection, createTables(sqliteDialect), 'did_auth_numbers', createLaterSteps(sqliteDialect))
     return connection
   }
   const hashIn = (connection: SqliteConnection): string => {

@@ -8,7 +8,7 @@ import { sqliteDialect, type Dialect } from '../../src/stores/sql/dialect.js'
 import { collectVerbs } from '../../src/stores/sql/query.js'
 import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
 import * as storeVerbs from '../../src/stores/sql/store-verbs.js'
-import { createAdditions, createTables } from '../../src/stores/sql/tables.js'
+import { createLaterSteps, createTables } from '../../src/stores/sql/tables.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
 import { startWorker } from '../support/servers/start-sqlite-worker.js'
 
@@ -17,8 +17,8 @@ describe.each(engines)('the threads of a SQLite store with %s', (engine) => {
   let databaseOf: (role: ThreadRole) => ThreadDatabase
   beforeEach(() => {
     files = sqliteFile(engine)
-    const [tables, additions] = [createTables(sqliteDialect), createAdditions(sqliteDialect)]
-    const opened = prepareFile(files.file, engine, tables, 'did_auth_numbers', additions)
+    const [tables, laterSteps] = [createTables(sqliteDialect), createLaterSteps(sqliteDialect)]
+    const opened = prepareFile(files.file, engine, tables, 'did_auth_numbers', laterSteps)
     databaseOf = (role) => ({ ...opened, engine, synchronous: 'FULL', role })
   })
   afterEach(() => files.remove())

@@ -3,7 +3,7 @@ import type { Store } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
 import { createRun, type StoreQuery } from '../sql/query.js'
 import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
-import { createAdditions, createTables } from '../sql/tables.js'
+import { createLaterSteps, createTables } from '../sql/tables.js'
 import { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 import { createStatementQuery, PostgresDatabase } from './postgres-database.js'
 import type { PostgresDatabaseOptions, RepeatOptions } from './postgres-database.js'
@@ -32,7 +32,7 @@ const MIGRATIONS: readonly PostgresMigration[] = [
       ...QUOTA_TABLES
     ]
   },
-  ...createAdditions(postgresDialect).map((statements) => ({ needsCode: 1, statements }))
+  ...createLaterSteps(postgresDialect).map((statements) => ({ needsCode: 1, statements }))
 ]
 
 const SCHEMA = { schemaTable: 'did_auth_schema' }

@@ -53,7 +53,7 @@ export const createTables = ({ words }: Pick<Dialect, 'words'>): readonly string
  * Creates the statements of each later step. A published step never changes. Steps only add, so that older code can
  * still use the tables: the table of ended sessions, and descriptions of sessions as JSON.
  */
-export const createAdditions = (dialect: Pick<Dialect, 'words'>): readonly (readonly string[])[] => [
+export const createLaterSteps = (dialect: Pick<Dialect, 'words'>): readonly (readonly string[])[] => [
   createEndedTable(dialect),
   ['ALTER TABLE did_auth_sessions ADD COLUMN description text']
 ]

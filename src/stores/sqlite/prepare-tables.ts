@@ -23,7 +23,7 @@ const VERSION = 1
  * Prepares the tables of a file on the caller's thread, so that faults of the file are reported at once.
  *
  * @param numbers - name of the table that contains the version, with the columns `name` and `number`
- * @param additions - steps after the first version, as in {@link prepareTables}
+ * @param laterSteps - steps after the first version, as in {@link prepareTables}
  * @returns absolute path and inode of the file, so that threads open the same file
  * @throws Error if the file cannot be opened, or its tables have another version
  */
@@ -32,11 +32,11 @@ export function prepareFile(
   engine: EngineName,
   statements: readonly string[],
   numbers: string,
-  additions?: readonly (readonly string[])[]
+  laterSteps?: readonly (readonly string[])[]
 ): OpenedFile {
   const connection = openConnection(file, engine, { synchronous: 'FULL' })
   try {
-    prepareTables(connection, statements, numbers, additions)
+    prepareTables(connection, statements, numbers, laterSteps)
     return isFile(file) ? { file: resolve(file), inode: statSync(file).ino } : { file, inode: undefined }
   } finally {
     connection.close()
@@ -47,7 +47,7 @@ export function prepareFile(
  * Creates tables if they are missing. If two processes start together, only one creates them. The version of the tables
  * is a row, because `user_version` belongs to the application.
  *
- * @param additions - statements of later steps. A published step never changes. Steps only add, and the version stays
+ * @param laterSteps - statements of later steps. A published step never changes. Steps only add, and the version stays
  *   the same, so that older code can still open the file
  * @throws Error if the tables have another version
  */
@@ -55,7 +55,7 @@ export function prepareTables(
   connection: SqliteConnection,
   statements: readonly string[],
   numbers: string,
-  additions: readonly (readonly string[])[] = []
+  laterSteps: readonly (readonly string[])[] = []
 ): void {
   try {
     connection.exec('BEGIN IMMEDIATE')
@@ -69,9 +69,9 @@ export function prepareTables(
       throw new Error(`express-did-auth: the database has tables of version ${String(version)}, not ${String(VERSION)}`)
     }
     const added = Number(read.get('additions')?.number ?? 0)
-    for (const text of additions.slice(added).flat()) connection.exec(text)
-    if (added < additions.length) {
-      const row = `('additions', ${String(additions.length)})`
+    for (const text of laterSteps.slice(added).flat()) connection.exec(text)
+    if (added < laterSteps.length) {
+      const row = `('additions', ${String(laterSteps.length)})`
       connection.exec(`INSERT OR REPLACE INTO ${numbers} (name, number) VALUES ${row}`)
     }
     connection.exec('COMMIT')

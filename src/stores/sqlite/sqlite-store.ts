@@ -6,7 +6,7 @@ import { collectVerbs } from '../sql/query.js'
 import * as sessionVerbs from '../sql/session-verbs.js'
 import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
 import * as storeVerbs from '../sql/store-verbs.js'
-import { createAdditions, createTables } from '../sql/tables.js'
+import { createLaterSteps, createTables } from '../sql/tables.js'
 import { prepareFile } from './prepare-tables.js'
 import type { ThreadDatabase } from './serve-sqlite.js'
 import { chooseEngine, isFile, type EngineName } from './sqlite-engine.js'
@@ -54,8 +54,8 @@ export function openSqliteStore(
   engine: EngineName = chooseEngine(),
   times?: SweepTimes
 ): Store {
-  const additions = createAdditions(sqliteDialect)
-  const opened = prepareFile(file, engine, createTables(sqliteDialect), 'did_auth_numbers', additions)
+  const laterSteps = createLaterSteps(sqliteDialect)
+  const opened = prepareFile(file, engine, createTables(sqliteDialect), 'did_auth_numbers', laterSteps)
   const start = (role: ThreadRole): Worker => {
     const database: ThreadDatabase = { ...opened, engine, synchronous: 'FULL', role }
     return startWorker(new URL('./worker.js', import.meta.url), database)

@@ -4,7 +4,7 @@ import { sqliteDialect } from '../sql/dialect.js'
 import { collectVerbs } from '../sql/query.js'
 import * as sessionVerbs from '../sql/session-verbs.js'
 import * as storeVerbs from '../sql/store-verbs.js'
-import { createAdditions, createTables } from '../sql/tables.js'
+import { createLaterSteps, createTables } from '../sql/tables.js'
 import { prepareTables } from './prepare-tables.js'
 import { openThreadDatabase, serveSqlite, type ThreadDatabase } from './serve-sqlite.js'
 
@@ -12,7 +12,7 @@ if (parentPort === null) throw new Error('express-did-auth: this file is started
 const database = workerData as ThreadDatabase
 const { connection, assertInPlace } = openThreadDatabase(database)
 if (database.inode === undefined) {
-  prepareTables(connection, createTables(sqliteDialect), 'did_auth_numbers', createAdditions(sqliteDialect))
+  prepareTables(connection, createTables(sqliteDialect), 'did_auth_numbers', createLaterSteps(sqliteDialect))
 }
 serveSqlite(parentPort, connection, {
   verbs: collectVerbs(sessionVerbs, storeVerbs),

@@ -70,6 +70,17 @@ describe('GET /metrics', () => {
     expect(text).not.toContain('did:ethr')
   })
 
+  it('counts attempts to log in by each spelling of their path that Express accepts, and no other path', async () => {
+    const ownMetrics = new Metrics()
+    const { listener } = await testAuthServer({}, { metrics: ownMetrics })
+    for (const path of ['/auth', '/auth/', '/AUTH/?a=b']) await request(listener).post(path).expect(401)
+    for (const path of ['/auth//', '/auth/a']) await request(listener).post(path).expect(404)
+    const { text } = await ownMetrics.read()
+    expect(text.split('\n').filter((line) => line.startsWith('did_auth_logins_total{'))).toEqual([
+      'did_auth_logins_total{server="auth",method="challenge",outcome="refused"} 3'
+    ])
+  })
+
   it('is the only route of its port', async () => {
     const { url } = await served
     const { status, text } = await ask(`${url}/`)
