@@ -12,8 +12,11 @@ import { clientHook, documentFiles, packageJson, readDocument, root } from '../s
 import { runExample, scriptFile } from '../support/servers/run-script.js'
 import { ServerProcesses } from '../support/servers/server-process.js'
 
-/** Files that a document tells its reader to save, or that `init` writes. */
-const SAVED = ['server.js', 'client.js', 'dev.js']
+/** Files that a document tells its reader to save. */
+const SAVED = ['server.js', 'client.js']
+
+/** Scripts of an app that `init` wrote. */
+const SCRIPTS_OF_THE_STARTER = ['dev']
 
 /** Usage text of the servers' command line. */
 const usage = /const USAGE = `([^]*?)`/.exec(readFileSync(join(root, 'servers/cli.ts'), 'utf8'))![1]!
@@ -48,7 +51,7 @@ function isRunnable(line: string): boolean {
   if (variable !== undefined) return isVariable(variable)
   if (/^(?:[A-Z]+=|curl |echo "\$|Verification code: )/.test(command)) return true
   const script = /^npm run ([\w:-]+)(?: -- .*)?$/.exec(command)?.[1]
-  if (script !== undefined) return script in packageJson.scripts
+  if (script !== undefined) return [...SCRIPTS_OF_THE_STARTER, ...Object.keys(packageJson.scripts)].includes(script)
   if (/^npm (?:ci|test(?: -- \S+)?|start|pkg set type=module|pack .*|install(?: .*)?)$/.test(command)) return true
   const file = /^node (\S+)(?: .*)?$/.exec(command)?.[1] ?? /^docker compose -f (\S+) /.exec(command)?.[1]
   if (file !== undefined) return SAVED.includes(file) || existsSync(join(root, file))

@@ -18,18 +18,28 @@ const text = ['TUTORIAL.md', 'TUTORIAL-2.md', 'TUTORIAL-3.md']
   .map((file) => readDocument(`src/guides/${file}`).text)
   .join('\n')
 
-/** Files that a step tells its reader to save, by path. */
-function listFiles(step: number): Map<string, string> {
+/** Change of a file that a step tells its reader to make. */
+interface Edit {
+  path: string
+  code: string
+  /** Line below which the reader adds the code; undefined if the code is the whole file. */
+  below: string | undefined
+}
+
+/** Files that a step tells its reader to save, and lines that it tells them to add. */
+function listEdits(step: number): Edit[] {
   const section = text.split(/^## /m).find((part) => part.startsWith(`Step ${step}:`))!
-  const files = new Map<string, string>()
+  const edits: Edit[] = []
   for (const [, language, code = ''] of section.matchAll(/^```(\w+)\n([^]*?)^```/gm)) {
     if (language === 'sh') continue
     const before = section.slice(0, section.indexOf(`\`\`\`${language!}\n${code}`)).trimEnd()
     const paragraph = before.slice(before.lastIndexOf('\n\n'))
-    const [, path] = /(?:Save (?:this|it) as|Replace) `([^`]+)`/.exec(paragraph)!
-    files.set(path!, code)
+    const [, path = '', below] =
+      /(?:Save (?:this|it) as|Replace) `([^`]+)`/.exec(paragraph) ??
+      /In `([^`]+)`, add a line below `([^`]+)`/.exec(paragraph)!
+    edits.push({ path, code, below })
   }
-  return files
+  return edits
 }
 
 let [project, browser, url] = [] as unknown as [LinkedProject, Browser, string]
@@ -42,7 +52,13 @@ const withPorts = (code: string): string => code.replaceAll(/\b30[01]\d\b/g, (po
 
 /** Saves the files of a step, as its reader does. */
 function save(step: number): void {
-  for (const [path, code] of listFiles(step)) {
+  const changed = new Map<string, string>()
+  for (const { path, code, below } of listEdits(step)) {
+    const before = changed.get(path) ?? (below === undefined ? '' : readFileSync(join(notes, path), 'utf8'))
+    if (below !== undefined) expect(before.split(`${below}\n`)).toHaveLength(2)
+    changed.set(path, below === undefined ? code : before.replace(`${below}\n`, (line) => line + code))
+  }
+  for (const [path, code] of changed) {
     mkdirSync(dirname(join(notes, path)), { recursive: true })
     writeFileSync(join(notes, path), withPorts(code))
   }
@@ -104,9 +120,9 @@ async function load(page: Page): Promise<void> {
   })
 }
 
-/** Opens the page as a user whose device has passkeys. */
+/** Opens the page as a user whose device has passkeys. The browser also has a wallet, which declines each request. */
 async function openWithPasskeys(): Promise<Page> {
-  const { context } = await openProfile(browser)
+  const { context } = await openProfile(browser, [alice.rejecting()])
   const page = await context.newPage()
   const cdp = await context.newCDPSession(page)
   await cdp.send('WebAuthn.enable')
@@ -192,22 +208,36 @@ describe('the tutorial', () => {
     await readDid(byPasskey)
   })
 
-  it('step 5: the vault stores notes, which a wallet or a passkey opens again', async () => {
+  it('step 5: the vault stores notes, which the wallet or passkey of the login opens again', async () => {
     save(5)
     for (const page of [byPasskey, await logInAsAlice()]) {
       await load(page)
       await page.click('text=Open my notes')
       await page.waitForSelector('text=Write down your recovery code')
-      await page.fill('[name=note]', 'Buy oak')
+      await page.fill('input', 'Buy oak')
       await page.click('text=Add')
       await page.waitForSelector('li:has-text("Buy oak")')
+      expect(await page.inputValue('input')).toBe('')
       await load(page)
       await page.click('text=Open my notes')
       await page.waitForSelector('li:has-text("Buy oak")')
     }
   })
 
-  it('step 6: a link opens a note in another browser', async () => {
+  it('step 5: a failed write keeps the typed note, and everybody can read the ciphertext of a note', async () => {
+    const vault = `http://localhost:${ports.get('3002')!}`
+    await byPasskey.route(`${vault}/notes`, (route) => route.abort())
+    await byPasskey.fill('input', 'Call Bob')
+    await byPasskey.click('text=Add')
+    await byPasskey.waitForSelector('[role=status]:not(:empty)')
+    expect(await byPasskey.inputValue('input')).toBe('Call Bob')
+    await byPasskey.unroute(`${vault}/notes`)
+    const [, path = ''] = /^curl http:\/\/localhost:3002\/did:ethr:rsk:0x…(.*)$/m.exec(text)!
+    const stored = await fetch(`${vault}/${await readDid(byPasskey)}${path}`)
+    expect(await stored.json()).toEqual([expect.stringMatching(/^eda1\./)])
+  })
+
+  it('step 6: a link opens a note in another browser, and disappears at the logout', async () => {
     save(6)
     await load(byPasskey)
     await byPasskey.click('text=Open my notes')
@@ -217,6 +247,10 @@ describe('the tutorial', () => {
     const received = await (await openProfile(browser)).open(link)
     await received.click('text=Open it')
     await received.waitForSelector('p:has-text("Buy oak")')
+    // The link contains the key, so the next user of the browser must not see it.
+    await byPasskey.click('text=Log out')
+    await byPasskey.waitForSelector('text=Log in with my passkey')
+    expect(await byPasskey.content()).not.toContain('#r=')
   })
 
   it('step 7: the page is built, its types and the login test pass, and the API serves it', async () => {
