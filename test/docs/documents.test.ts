@@ -35,7 +35,7 @@ describe.each(documentFiles)('%s', (file) => {
     // An app that the starter wrote has the script `dev`.
     expect(scripts.filter((name) => name !== 'dev' && !(name in packageJson.scripts))).toEqual([])
     const subpaths = document.text.matchAll(
-      /(?<!@rsksmart\/|npm\/|package\/|node_modules\/|skills\/|\.\.\/)(express-did-auth(?:-client)?)(\/[\w/-]+)/g
+      /(?<!@rsksmart\/|npm\/|package\/|node_modules\/|skills\/|\.\/)(express-did-auth(?:-client)?)(\/[\w/-]+)/g
     )
     const unknown = [...subpaths].filter(([, name = '', path = '']) => !listSubpaths(name).includes(`.${path}`))
     expect(unknown.map(([subpath]) => subpath)).toEqual([])
