@@ -24,7 +24,7 @@ export function addIdToReports(
 }
 
 /** Passes a security event of a request, or without id one of the service, to the application. */
-export type SecurityReporter = (event: Omit<SecurityEvent, 'atSeconds'>, requestId?: string | undefined) => void
+export type SecurityReporter = (event: Omit<SecurityEvent, 'atSeconds'>, requestId?: string) => void
 
 /** Creates a function that passes events to the application. If the listener throws or rejects, that is only logged. */
 export function createSecurityReporter(
