@@ -61,7 +61,7 @@ describe('the packed client', () => {
   it('contains only the build and documents, with every file that package.json names', () => {
     const isBuild = (path: string): boolean => /^dist\/(?:client|protocol)\/.+\.(?:js|d\.ts)$/.test(path)
     const others = packed.files.filter((path) => !isBuild(path))
-    expect(others.sort()).toEqual(['KEYS.md', 'LICENSE', 'MACHINES.md', 'README.md', 'package.json'])
+    expect(others.sort()).toEqual(['ERRORS.md', 'KEYS.md', 'LICENSE', 'MACHINES.md', 'README.md', 'package.json'])
     const text = readFileSync(join(root, 'src/client/package.json'), 'utf8')
     const named = [...text.matchAll(/"\.\/(dist\/[^"]+)"/g)].map(([, path = '']) => path)
     expect(named.length).toBeGreaterThan(14)
