@@ -104,6 +104,8 @@ describe('accounts with several wallets', () => {
     expect(await post(third, '/identities', inviter)).toBe(409)
     expect(await post(auth, '/invitations', guest)).toBe(204)
     expect(await post(await logIn(), '/identities', inviter)).toBe(409)
+    // The invitation is by `auth`, and the approval names another account.
+    expect(await post(third, '/identities', guest)).toBe(409)
     await runOn(database.url, `UPDATE invitations SET expires_at = now() - interval '1 second'`)
     expect(await post(third, '/identities', inviter)).toBe(409)
     expect(await post(auth, '/invitations', 'no DID')).toBe(400)
