@@ -45,13 +45,26 @@ async function execute({ id, startAt, calls }: Order): Promise<void> {
 async function writeForever(): Promise<void> {
   for (let number = 0; ; number += 1) {
     const name = `${process.pid} ${number}`
-    writeSync(1, `create ${name} 0\n`)
+    print(`create ${name} 0\n`)
     await store.createSession!(createSession(name, { did: `did:ethr:0x${number}` }))
-    writeSync(1, `created ${name} 0\n`)
+    print(`created ${name} 0\n`)
     for (let rotation = 1; rotation <= 3; rotation += 1) {
-      writeSync(1, `rotate ${name} ${rotation}\n`)
+      print(`rotate ${name} ${rotation}\n`)
       await store.rotateRefreshToken!(createRotation(name, rotation - 1, rotation))
-      writeSync(1, `rotated ${name} ${rotation}\n`)
+      print(`rotated ${name} ${rotation}\n`)
+    }
+  }
+}
+
+/** Writes a line to standard output. While the pipe is full, it waits for the test to read it. */
+function print(line: string): void {
+  for (;;) {
+    try {
+      writeSync(1, line)
+      return
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
     }
   }
 }
