@@ -3,18 +3,15 @@ import Database from 'better-sqlite3'
 import { build } from 'esbuild'
 import { getAddress } from 'ethers'
 import { wallet } from 'express-did-auth/testing'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { launchBrowser, openProfile } from '../support/engines/browser.js'
-import { createLinkedProject, type LinkedProject } from '../support/engines/linked-project.js'
+import { createLinkedProject, startProgram, type LinkedProject } from '../support/engines/linked-project.js'
 import { runIn } from '../support/engines/packed-package.js'
 import { freePort } from '../support/faults/tcp-proxy.js'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { readDocument } from '../support/fixtures/documents.js'
-import { until } from '../support/fixtures/until.js'
 
 const [alice, bob, carol, dave] = [wallet('alice'), wallet('bob'), wallet('carol'), wallet('dave')]
 
@@ -109,22 +106,8 @@ async function prepareApp(file: string) {
     CHALLENGE_SECRET: hex
   }
   const run = async (name: string): Promise<() => Promise<void>> => {
-    const env = { ...process.env, ...secrets, SERVICE_URL: url }
-    const child = spawn(process.execPath, [name], { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe'] })
-    let complaints = ''
-    child.stderr.on('data', (chunk: Buffer) => (complaints += chunk.toString()))
-    const exited = once(child, 'exit')
-    await until(() => {
-      if (child.exitCode !== null) throw new Error(complaints)
-      return fetch(`${url}/me`).then(
-        ({ status }) => status === 401,
-        () => false
-      )
-    })
-    const stop = async (): Promise<void> => {
-      child.kill()
-      await exited
-    }
+    const isRefused = ({ status }: Response): boolean => status === 401
+    const stop = await startProgram(folder, [name], `${url}/me`, { ...secrets, SERVICE_URL: url }, isRefused)
     afterTest(stop)
     return stop
   }

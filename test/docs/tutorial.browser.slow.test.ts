@@ -1,12 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { wallet } from 'express-did-auth/testing'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { launchBrowser, openProfile } from '../support/engines/browser.js'
-import { createLinkedProject, type LinkedProject } from '../support/engines/linked-project.js'
+import {
+  createLinkedProject,
+  isAnswering,
+  startProgram,
+  type LinkedProject
+} from '../support/engines/linked-project.js'
 import { runIn } from '../support/engines/packed-package.js'
 import { freePort } from '../support/faults/tcp-proxy.js'
 import { scaled } from '../support/fixtures/time-factor.js'
@@ -64,38 +67,10 @@ function save(step: number): void {
   }
 }
 
-/** Starts a program, and waits until a URL answers. */
-async function start(
-  folder: string,
-  args: string[],
-  readyUrl: string,
-  env: Record<string, string> = {}
-): Promise<() => Promise<void>> {
-  const child = spawn(process.execPath, args, {
-    cwd: folder,
-    env: { ...process.env, ...env },
-    stdio: ['ignore', 'ignore', 'pipe']
-  })
-  let complaints = ''
-  child.stderr.on('data', (chunk: Buffer) => (complaints += chunk.toString()))
-  const exited = once(child, 'exit')
-  const stop = async (): Promise<void> => {
-    child.kill()
-    await exited
-  }
-  stops.push(stop)
-  await until(() => {
-    if (child.exitCode !== null) throw new Error(complaints)
-    return answers(readyUrl)
-  })
-  return stop
+/** Starts a program, which the end of the tests stops, and waits until a URL answers. */
+async function start(...program: Parameters<typeof startProgram>): Promise<void> {
+  stops.push(await startProgram(...program))
 }
-
-const answers = (address: string): Promise<boolean> =>
-  fetch(address).then(
-    ({ ok }) => ok,
-    () => false
-  )
 
 beforeAll(async () => {
   ;[project, browser] = await Promise.all([createLinkedProject(), launchBrowser()])
@@ -112,8 +87,9 @@ afterAll(async () => {
 /** Loads the page, again if it stays empty, because Vite was bundling a new package. */
 async function load(page: Page): Promise<void> {
   await until(async () => {
-    await page.goto(url)
-    return page.waitForSelector('h1', { timeout: scaled(5_000) }).then(
+    // Vite may reload the page while it opens, which aborts the navigation.
+    const opened = page.goto(url).then(() => page.waitForSelector('h1', { timeout: scaled(5_000) }))
+    return opened.then(
       () => true,
       () => false
     )
@@ -172,7 +148,7 @@ describe('the tutorial', () => {
 
   it('step 2: the wallet shows a text of EIP-4361', async () => {
     save(2)
-    await until(() => answers(`${url}/api/siwe/nonce`))
+    await until(() => isAnswering(`${url}/api/siwe/nonce`))
     const page = await logInAsAlice()
     await page.reload()
     await page.waitForSelector(`text=Logged in as ${alice.did}`)
@@ -202,7 +178,7 @@ describe('the tutorial', () => {
         SERVICE_URL: serviceUrl
       })
     }
-    await until(() => answers(`${url}/api/.well-known/jwks.json`))
+    await until(() => isAnswering(`${url}/api/.well-known/jwks.json`))
     await load(byPasskey)
     await byPasskey.click('text=Log in with my passkey')
     await readDid(byPasskey)

@@ -1,18 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { wallet } from 'express-did-auth/testing'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { launchBrowser, openProfile } from '../../support/engines/browser.js'
+import { startProgram } from '../../support/engines/linked-project.js'
 import { packAll, root, runIn } from '../../support/engines/packed-package.js'
 import { testDatabase } from '../../support/engines/postgres-server.js'
 import { freePort } from '../../support/faults/tcp-proxy.js'
 import { afterTest } from '../../support/fixtures/after-test.js'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 import { scaled } from '../../support/fixtures/time-factor.js'
-import { until } from '../../support/fixtures/until.js'
 
 const alice = wallet('alice')
 const alicesButton = `text=Log in with ${alice.info.name}`
@@ -71,23 +69,8 @@ interface RunningApp {
 async function run(project: string, args: string[], env: Record<string, string> = {}): Promise<RunningApp> {
   const port = env.PORT ?? String(await freePort())
   const url = `http://localhost:${port}`
-  const environment = { ...process.env, PORT: port, SERVICE_URL: url, ...env }
-  const child = spawn(process.execPath, args, { cwd: project, env: environment, stdio: ['ignore', 'ignore', 'pipe'] })
-  let complaints = ''
-  child.stderr.on('data', (chunk: Buffer) => (complaints += chunk.toString()))
-  const exited = once(child, 'exit')
-  const stop = async (): Promise<void> => {
-    child.kill()
-    await exited
-  }
+  const stop = await startProgram(project, args, url, { PORT: port, SERVICE_URL: url, ...env })
   afterTest(stop)
-  await until(() => {
-    if (child.exitCode !== null) throw new Error(complaints)
-    return fetch(url).then(
-      ({ ok }) => ok,
-      () => false
-    )
-  })
   return { url, stop }
 }
 

@@ -1,6 +1,9 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, readdirSync, realpathSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { temporaryFolder } from '../fixtures/store-folder.js'
+import { until } from '../fixtures/until.js'
 import { packAll, root, runIn } from './packed-package.js'
 
 /** Folder with packages, as after an installation. */
@@ -36,5 +39,35 @@ function linkPackages(from: string, to: string): void {
     } else if (/^[a-z]/.test(name) && !name.startsWith('express-did-auth') && !linked.has(name)) {
       symlinkSync(realpathSync(join(from, name)), join(to, name))
     }
+  }
+}
+
+/** Whether a URL answers as expected; by default, with a status of success. */
+export const isAnswering = (url: string, isExpected = ({ ok }: Response): boolean => ok): Promise<boolean> =>
+  fetch(url).then(isExpected, () => false)
+
+/** Starts a program of Node in a folder, and waits until a URL answers. @returns the function that stops it */
+export async function startProgram(
+  folder: string,
+  args: readonly string[],
+  readyUrl: string,
+  env: Record<string, string> = {},
+  isExpected?: (answer: Response) => boolean
+): Promise<() => Promise<void>> {
+  const environment = { ...process.env, ...env }
+  const child = spawn(process.execPath, args, { cwd: folder, env: environment, stdio: ['ignore', 'ignore', 'pipe'] })
+  let complaints = ''
+  child.stderr.on('data', (chunk: Buffer) => (complaints += chunk.toString()))
+  const exited = once(child, 'exit')
+  await until(() => {
+    if (child.exitCode !== null) throw new Error(complaints)
+    return isAnswering(readyUrl, isExpected)
+  }).catch((error: unknown) => {
+    child.kill()
+    throw error
+  })
+  return async () => {
+    child.kill()
+    await exited
   }
 }
