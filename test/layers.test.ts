@@ -61,13 +61,6 @@ const LAYERS: readonly Layer[] = [
   },
   // The deadline and the client of a request, which setup passes on, also to the store.
   { name: 'request', files: /^src\/current-client\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
-  // Request and Response of the Fetch API. Knows no framework.
-  {
-    name: 'fetch',
-    files: /^src\/fetch\/(?!index)/,
-    uses: ['errors', 'protocol', 'ports', 'cookies', 'http', HELPERS],
-    packages: /^node:buffer$/
-  },
   // Fair shares for client networks, also in stores.
   { name: 'limiter', files: /^src\/adapters\/concurrency-limiter\.ts$/, uses: ['errors'], packages: /^node:events$/ },
   {
@@ -87,17 +80,25 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'config', 'express-types', 'http', 'express', 'adapters', 'compose'],
     packages: /^node:http$/
   },
+  // The entry `express-did-auth/fetch`: Request and Response of the Fetch API. Knows no framework.
   {
-    name: 'create',
-    files: /^src\/create-did-auth\.ts$/,
-    uses: ['config', 'auth-info', 'http', 'fetch', 'request', 'compose', HELPERS],
-    packages: /^$/
-  },
-  {
-    name: 'fetch-index',
-    files: /^src\/fetch\/index\.ts$/,
-    uses: ['errors', 'ports', 'config', 'auth-info', 'http', 'compose', 'create', 'adapters', 'stores'],
-    packages: /^$/
+    name: 'fetch',
+    files: /^src\/fetch\//,
+    uses: [
+      'errors',
+      'protocol',
+      'ports',
+      'cookies',
+      'config',
+      'auth-info',
+      'http',
+      'request',
+      'compose',
+      'adapters',
+      'stores',
+      HELPERS
+    ],
+    packages: /^node:buffer$/
   },
   {
     name: 'index',

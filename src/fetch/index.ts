@@ -1,5 +1,5 @@
-export { createDidAuth, type AuthenticateOptions, type Authentication, type DidAuth } from '../create-did-auth.js'
-export type { OptionalAuthenticateOptions, RequestContext } from '../create-did-auth.js'
+export { createDidAuth, type AuthenticateOptions, type Authentication, type DidAuth } from './create-did-auth.js'
+export type { OptionalAuthenticateOptions, RequestContext } from './create-did-auth.js'
 export type { Sessions } from '../compose-service.js'
 export type { DidAuthConfig } from '../config/options.js'
 export { corsOptions, type CorsOptions, type CorsSettings } from '../config/cors-options.js'

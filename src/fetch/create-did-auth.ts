@@ -1,13 +1,13 @@
-import { composeService, type Sessions } from './compose-service.js'
-import type { CorsSettings } from './config/cors-options.js'
-import type { DidAuthConfig } from './config/options.js'
-import { clientTracking, currentClient } from './current-client.js'
-import { assertAllowed, assertAllowOption, type DidAuthInfo } from './did-auth-info.js'
-import { FetchRequest, parseTarget, toResponse } from './fetch/fetch-request.js'
-import { createClient } from './http/client-network.js'
-import { describeUser, hasToken, passWithDid, type GuardOptions } from './http/guard.js'
-import { answerRequest, createRouteFinder, listRoutes } from './http/routes.js'
-import { createLazy } from './lazy.js'
+import { composeService, type Sessions } from '../compose-service.js'
+import type { CorsSettings } from '../config/cors-options.js'
+import type { DidAuthConfig } from '../config/options.js'
+import { clientTracking, currentClient } from '../current-client.js'
+import { assertAllowed, assertAllowOption, type DidAuthInfo } from '../did-auth-info.js'
+import { FetchRequest, parseTarget, toResponse } from './fetch-request.js'
+import { createClient } from '../http/client-network.js'
+import { describeUser, hasToken, passWithDid, type GuardOptions } from '../http/guard.js'
+import { answerRequest, createRouteFinder, listRoutes } from '../http/routes.js'
+import { createLazy } from '../lazy.js'
 
 /** Circumstances of a request, which a `Request` does not contain. */
 export interface RequestContext {

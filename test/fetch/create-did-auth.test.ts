@@ -2,16 +2,16 @@ import { describe, expect, it, jest } from '@jest/globals'
 import { memoryStore, type Store } from 'express-did-auth'
 import { createDidAuth, DidAuthError, es256kSigner } from 'express-did-auth/fetch'
 import type { AdmittedUser, DidAuth, DidAuthConfig } from 'express-did-auth/fetch'
-import { afterTest } from './support/fixtures/after-test.js'
+import { afterTest } from '../support/fixtures/after-test.js'
 import {
   challengeSecret,
   createLoginText,
   createNumberedWallet,
   serviceWallet,
   TestClock
-} from './support/fixtures/fixtures.js'
-import { machineConfig } from './support/fixtures/machines.js'
-import { catchCode, refusal } from './support/fixtures/refusal.js'
+} from '../support/fixtures/fixtures.js'
+import { machineConfig } from '../support/fixtures/machines.js'
+import { catchCode, refusal } from '../support/fixtures/refusal.js'
 
 const wallet = createNumberedWallet(1)
 const here = { clientAddress: '192.0.2.1' }
