@@ -4,5 +4,5 @@ export { migratePostgres, type PostgresMigration, type PostgresMigrationOptions 
 export { PostgresDatabase, type PostgresDatabaseOptions, type RepeatOptions } from './postgres-database.js'
 export type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
 export { getPostgresCode } from './postgres-error.js'
-export type { PostgresClient, PostgresPool } from './connections.js'
+export type { PostgresClient, PostgresPool } from './postgres-pool.js'
 export type * from '../port-types.js'

@@ -1,16 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { ConcurrencyLimiter } from '../../adapters/concurrency-limiter.js'
+import { clientTracking, currentClient } from '../../current-client.js'
 import { DidAuthError } from '../../errors.js'
+import type { Client } from '../../ports.js'
+import { within } from '../../time.js'
 import { computeDatabaseLimits, limitMilliseconds } from '../../time-limits.js'
-import { isConflict, isConnectionLost, getPostgresCode, READ_ONLY, toStoreError } from './postgres-error.js'
 import type { SqlQuery, SqlResult, SqlRow, SqlStatement } from '../sql/query.js'
-import {
-  assertPool,
-  PooledConnections,
-  openPool,
-  limitTime,
-  type PostgresClient,
-  type PostgresPool
-} from './connections.js'
+import { createTimeoutError, getPostgresCode, isConflict, isConnectionLost } from './postgres-error.js'
+import { READ_ONLY, toStoreError } from './postgres-error.js'
+import { assertPool, openPool, type PostgresClient, type PostgresPool } from './postgres-pool.js'
 
 /** Options of {@link PostgresDatabase}. */
 export interface PostgresDatabaseOptions {
@@ -44,10 +42,20 @@ type AttemptOptions = Omit<RepeatOptions, 'isRepeatable'> & { readonly isRepeata
 
 const MAX_RETRIES = 5
 const [SHORTEST_PAUSE, LONGEST_PAUSE] = [5, 50]
+/** Time limit for all waits of one request together, as a multiple of the time limit for one verb's wait. */
+const WAITS_PER_REQUEST = 2
+/** Time since the last success within which the database counts as busy and not as unavailable. */
+const RECENT_SUCCESS_MILLISECONDS = 2_000
+
+/** Pools that have our error listener. A pool of the caller may outlive many stores. */
+const poolsWithListener = new WeakSet<PostgresPool>()
 
 /**
  * A PostgreSQL database. Every statement and every transaction uses one connection and ends within `timeoutSeconds`,
  * including the wait for a connection. After a conflict with another transaction, it is run again.
+ *
+ * A bounded number of verbs wait for a connection, for a bounded time; client networks take turns. A connection that
+ * misses the deadline is closed; its statement may have run.
  *
  * @throws DidAuthError from each method: ERR_STORE if the database is unavailable, with the reason as its cause;
  *   ERR_BUSY if too many verbs wait, or one waits longer than a quarter of `timeoutSeconds`
@@ -55,9 +63,18 @@ const [SHORTEST_PAUSE, LONGEST_PAUSE] = [5, 50]
 export class PostgresDatabase {
   readonly #pool: PostgresPool
   readonly #isOwnPool: boolean
-  readonly #connections: PooledConnections
   readonly #timeoutSeconds: number
+  readonly #waitingMilliseconds: number
   readonly #prepare: boolean
+  /** Verbs that request a connection from the pool, and those that wait until they may. */
+  readonly #limiter: ConcurrencyLimiter
+  /** Milliseconds that each request has waited. Requests with an entry have priority, so that they finish soon. */
+  readonly #waitedMilliseconds = new WeakMap<Client, number>()
+  /** Generation of each connection. Connections of earlier generations may lead to a former primary. */
+  readonly #generations = new WeakMap<PostgresClient, number>()
+  /** Number of answers that the server is read-only. */
+  #generation = 0
+  #lastSuccessAt = -Infinity
   readonly #retries = new Map<string, number>()
   #closing: Promise<void> | undefined
 
@@ -82,13 +99,16 @@ export class PostgresDatabase {
       assertPool(source)
       this.#pool = source
     }
-    const { databaseWait: waitingMilliseconds } = computeDatabaseLimits(timeoutSeconds * 1000)
-    const connectionCount = this.#pool.options?.max ?? poolSize
-    this.#connections = new PooledConnections(this.#pool, {
-      poolSize: connectionCount,
-      maxWaiting,
-      waitingMilliseconds
-    })
+    // The pool drops an idle connection that breaks. Without a listener, the event would end the process.
+    if (!poolsWithListener.has(this.#pool)) this.#pool.on('error', ignore)
+    poolsWithListener.add(this.#pool)
+    this.#waitingMilliseconds = computeDatabaseLimits(timeoutSeconds * 1000).databaseWait
+    // At most as many verbs as there are connections may request one from the pool at once; the others wait.
+    const maxRunning = Math.min(this.#pool.options?.max ?? poolSize, maxWaiting)
+    const limits = { maxRunning, maxWaiting: maxWaiting - maxRunning, timeoutMilliseconds: this.#waitingMilliseconds }
+    // A network alone may use all connections: a verb is short, and the next turn is that of another network.
+    this.#limiter = new ConcurrencyLimiter({ ...limits, networkShare: 1 })
+    clientTracking.isOn = true
   }
 
   /** Runs one statement in its own transaction. */
@@ -163,7 +183,7 @@ export class PostgresDatabase {
   /** Numbers of connections, of waiting verbs, and of repetitions by SQLSTATE. */
   get stats(): { total: number; idle: number; waiting: number; retriesByCode: Record<string, number> } {
     const { totalCount: total, idleCount: idle } = this.#pool
-    return { total, idle, waiting: this.#connections.waiting, retriesByCode: Object.fromEntries(this.#retries) }
+    return { total, idle, waiting: this.#limiter.size, retriesByCode: Object.fromEntries(this.#retries) }
   }
 
   async #attempt<T>(
@@ -174,7 +194,7 @@ export class PostgresDatabase {
     let isRepeat = false
     for (let retries = 0; ; retries += 1) {
       try {
-        return await this.#connections.use(deadlineAt, (client) => work(client, isRepeat))
+        return await this.#use(deadlineAt, (client) => work(client, isRepeat))
       } catch (error) {
         // Too many verbs wait, there is no connection, or the time is over. Another attempt would not help.
         if (error instanceof DidAuthError) throw error
@@ -188,6 +208,78 @@ export class PostgresDatabase {
         this.#retries.set(code, (this.#retries.get(code) ?? 0) + 1)
         if (!isLost) await pause(SHORTEST_PAUSE + Math.random() * (LONGEST_PAUSE - SHORTEST_PAUSE))
       }
+    }
+  }
+
+  /**
+   * Lends a connection to work until it ends.
+   * @throws DidAuthError ERR_BUSY if too many verbs wait, or one waits too long; ERR_STORE if the deadline passes; as
+   * `work`
+   */
+  async #use<T>(deadlineAt: number, work: (client: PostgresClient) => Promise<T>): Promise<T> {
+    const client = await this.#take(deadlineAt)
+    let result: T
+    try {
+      result = await limitTime(work(client), deadlineAt)
+    } catch (error) {
+      if (getPostgresCode(error) === READ_ONLY) this.#generation += 1
+      if (isConnectionLost(error)) close(client)
+      else client.release()
+      throw error
+    }
+    this.#lastSuccessAt = performance.now()
+    client.release()
+    return result
+  }
+
+  /** Takes a connection of the current generation, and closes earlier ones that the pool lends. */
+  async #take(deadlineAt: number): Promise<PostgresClient> {
+    for (;;) {
+      const client = await this.#connect(deadlineAt)
+      if (!this.#generations.has(client)) {
+        this.#generations.set(client, this.#generation)
+        // A listener is required, as for the pool. The promise of the running statement is rejected in any case.
+        client.on('error', ignore)
+      }
+      if (this.#generations.get(client) === this.#generation) return client
+      close(client)
+    }
+  }
+
+  async #connect(deadlineAt: number): Promise<PostgresClient> {
+    const endTurn = await this.#waitForTurn()
+    // A pool may throw instead of rejecting, for example if it cannot read a certificate.
+    const connecting = (async () => this.#pool.connect())()
+    try {
+      return await limitTime(connecting, deadlineAt)
+    } catch (error) {
+      // The connection may still open; return it to the pool.
+      connecting.then((client) => client.release(), ignore)
+      throw toStoreError(error)
+    } finally {
+      endTurn()
+    }
+  }
+
+  /** Waits until the verb may request a connection. @returns a function that lets the next verb request one */
+  async #waitForTurn(): Promise<() => void> {
+    const client = currentClient.getStore()
+    const waitedBefore = client && this.#waitedMilliseconds.get(client)
+    const requestMilliseconds = WAITS_PER_REQUEST * this.#waitingMilliseconds
+    const startedAt = performance.now()
+    try {
+      return await this.#limiter.acquire({
+        network: client?.network,
+        isFirst: waitedBefore !== undefined,
+        timeoutMilliseconds: Math.min(this.#waitingMilliseconds, requestMilliseconds - (waitedBefore ?? 0)),
+        createError: (isTimeout) => {
+          const isBusy = !isTimeout || performance.now() - this.#lastSuccessAt < RECENT_SUCCESS_MILLISECONDS
+          return isBusy ? new DidAuthError('ERR_BUSY', { retryAfterSeconds: 1 }) : createTimeoutError()
+        }
+      })
+    } finally {
+      const waited = performance.now() - startedAt
+      if (client !== undefined) this.#waitedMilliseconds.set(client, (waitedBefore ?? 0) + waited)
     }
   }
 
@@ -223,4 +315,22 @@ function sendInOrder(client: PostgresClient & { pipeline?: unknown }, run: SqlQu
     last = answer.catch(() => undefined)
     return answer
   }
+}
+
+/**
+ * Rejects if the time of a verb ends before its work. The work continues.
+ * @param deadlineAt - end of the time, in milliseconds by `performance.now`
+ */
+function limitTime<T>(work: Promise<T>, deadlineAt: number): Promise<T> {
+  return within(deadlineAt - performance.now(), work, createTimeoutError)
+}
+
+/** Closes a connection without waiting for the answers to statements, so that silent connections are closed too. */
+function close(client: PostgresClient): void {
+  client.release(true)
+  client.connection?.stream?.destroy()
+}
+
+function ignore(): void {
+  // The promise of the waiting caller is rejected.
 }

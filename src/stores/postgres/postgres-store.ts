@@ -1,13 +1,13 @@
 import { createLazy } from '../../lazy.js'
 import type { Store } from '../../ports.js'
 import { postgresDialect } from '../sql/dialect.js'
-import { createRun, type StoreQuery } from '../sql/query.js'
-import { createSqlStore, type SweepTimes } from '../sql/sql-store.js'
+import type { StoreQuery } from '../sql/query.js'
+import { createRun, createSqlStore, type SweepTimes } from '../sql/sql-store.js'
 import { createLaterSteps, createTables } from '../sql/tables.js'
 import { migratePostgres, type PostgresMigration, type PostgresMigrationOptions } from './migrate-postgres.js'
 import { createStatementQuery, PostgresDatabase } from './postgres-database.js'
 import type { PostgresDatabaseOptions, RepeatOptions } from './postgres-database.js'
-import type { PostgresPool } from './connections.js'
+import type { PostgresPool } from './postgres-pool.js'
 import { QUOTA_TABLES, createQuotaTable } from './quota-table.js'
 
 /** Options of {@link postgresStore}. */

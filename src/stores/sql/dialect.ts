@@ -22,6 +22,7 @@ export interface TableWords {
 
 /** Parts of statements that differ between SQLite and PostgreSQL. All other text is the same for both. */
 export interface Dialect {
+  readonly engine: 'sqlite' | 'postgres'
   /** Prefix of function calls. In PostgreSQL, it excludes functions of the same name that another role has created. */
   readonly schemaPrefix: string
   /** Returns bytes as hexadecimal digits, which every client reads in the same way. */
@@ -51,6 +52,7 @@ export interface Dialect {
 
 /** Dialect of SQLite. */
 export const sqliteDialect: Dialect = {
+  engine: 'sqlite',
   schemaPrefix: '',
   hex: (bytes) => `hex(${bytes})`,
   // `||` returns text with the same bytes.
@@ -83,6 +85,7 @@ export const sqliteDialect: Dialect = {
 
 /** Dialect of PostgreSQL. */
 export const postgresDialect: Dialect = {
+  engine: 'postgres',
   schemaPrefix: 'pg_catalog.',
   hex: (bytes) => `pg_catalog.encode(${bytes}, 'hex')`,
   joinBytes: (first, second) => `(CAST(${first} AS bytea) || ${second})`,

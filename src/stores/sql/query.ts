@@ -71,11 +71,6 @@ export function verb<D, A extends readonly unknown[], R>(
 /** Runs a verb, in this thread or in another. */
 export type RunVerb<D> = <A extends readonly unknown[], R>(verb: SqlVerb<D, A, R>, ...args: A) => Promise<R>
 
-/** Creates the function that runs verbs in this thread. `single` never repeats a statement. */
-export function createRun<D>(repeatable: VerbQuery<D>, single: VerbQuery<D>): RunVerb<D> {
-  return (verb, ...args) => verb.run(verb.isRepeatable ? repeatable : single, ...args)
-}
-
 /** Collects the verbs that modules export, by name, for threads: a message contains the name of a verb. */
 export function collectVerbs<D>(...modules: readonly object[]): ReadonlyMap<string, SqlVerb<D>> {
   const isVerb = (value: unknown): value is SqlVerb<D> => typeof value === 'object' && value !== null && 'run' in value
@@ -84,16 +79,6 @@ export function collectVerbs<D>(...modules: readonly object[]): ReadonlyMap<stri
     if (isVerb(value)) verbs.set(name, value)
   }
   return verbs
-}
-
-/** Returns a function that creates a value once for each dialect, such as the statements of a module. */
-export function createPerDialect<D extends object, T>(create: (dialect: D) => T): (of: { readonly dialect: D }) => T {
-  const created = new WeakMap<D, T>()
-  return ({ dialect }) => {
-    const value = created.get(dialect) ?? create(dialect)
-    created.set(dialect, value)
-    return value
-  }
 }
 
 /** Creates named statements. The name of a prepared statement is the prefix and the key of its text. */

@@ -6,8 +6,8 @@ import type { JsonObject } from '../../protocol/json.js'
 import { judgeRefresh, MAX_SESSIONS_PER_DID } from '../../protocol/session.js'
 import type { RefreshVerdict, Session, StoredSession } from '../../protocol/session.js'
 import { packReplacedToken, parseReplacedTokens, REPLACED_BYTES } from '../replaced-tokens.js'
-import type { Dialect } from './dialect.js'
-import { createPerDialect, createStatements, verb, type SqlResult, type SqlRow, type StoreQuery } from './query.js'
+import { postgresDialect, sqliteDialect, type Dialect } from './dialect.js'
+import { createStatements, verb, type SqlResult, type SqlRow, type StoreQuery } from './query.js'
 
 const SECONDS_PER_DAY = 86_400
 const KEY_BYTES = 16
@@ -23,8 +23,7 @@ const SESSION_COLUMNS = 'session_id, did, state, token_claims, created_at, rotat
 /** Result column of statements that end or delete sessions: the session's id if it was active, or NULL. */
 const ENDED_ID = 'ended_id'
 
-/** Statements of sessions. */
-export const sessionStatements = createPerDialect((dialect: Dialect) => {
+function createSessionStatements(dialect: Dialect) {
   const { schemaPrefix, hex, joinBytes, deleteRows, tryLock, insertReturned } = dialect
   const table = 'did_auth_sessions'
   const endedTable = 'did_auth_ended_sessions'
@@ -94,7 +93,15 @@ export const sessionStatements = createPerDialect((dialect: Dialect) => {
       `${tryLock('did_auth_delete_sessions')} AND target.sweep_day <= $1 ORDER BY target.sweep_day LIMIT $2`
     )
   })
-})
+}
+
+const STATEMENTS = {
+  sqlite: createSessionStatements(sqliteDialect),
+  postgres: createSessionStatements(postgresDialect)
+}
+
+/** Statements of sessions in the dialect of a query. */
+export const sessionStatements = ({ dialect }: Pick<StoreQuery, 'dialect'>) => STATEMENTS[dialect.engine]
 
 /**
  * Verbs of sessions. Each atomic change is one statement. After it has waited for the lock of a row, it checks the row

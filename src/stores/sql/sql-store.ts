@@ -2,7 +2,7 @@ import type { QuotaStore, Store } from '../../ports.js'
 import { USES_OUTLIVE_WINDOW_SECONDS } from '../../protocol/challenge.js'
 import { SweepClock } from '../sweep-clock.js'
 import type { Dialect } from './dialect.js'
-import type { RunVerb } from './query.js'
+import type { RunVerb, StoreQuery } from './query.js'
 import * as sessionVerbs from './session-verbs.js'
 import * as storeVerbs from './store-verbs.js'
 import type { FullTables, TableBounds } from './store-verbs.js'
@@ -36,6 +36,11 @@ export interface SqlEngine {
 
 /** Clock and grace period, which tests replace. */
 export type SweepTimes = { readonly clock?: SweepClock; readonly graceSeconds?: number }
+
+/** Creates the function that runs verbs in this thread. `single` never repeats a statement. */
+export function createRun(repeatable: StoreQuery, single: StoreQuery): RunVerb<Dialect> {
+  return (verb, ...args) => verb.run(verb.isRepeatable ? repeatable : single, ...args)
+}
 
 /** Creates a store of sessions, challenge uses and quotas in SQL, on either engine. */
 export function createSqlStore(engine: SqlEngine, times?: SweepTimes): Store {

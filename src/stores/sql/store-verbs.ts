@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { ChallengeFlow, ChallengeUse, ChallengeUseKey } from '../../ports.js'
-import type { Dialect } from './dialect.js'
-import { createPerDialect, createStatements, verb, type StoreQuery } from './query.js'
+import { postgresDialect, sqliteDialect, type Dialect } from './dialect.js'
+import { createStatements, verb, type StoreQuery } from './query.js'
 import { computeUserKey } from './session-verbs.js'
 
 const TABLE = 'did_auth_challenge_uses'
@@ -15,8 +15,7 @@ export type TableBounds = Readonly<Record<'sessions' | 'challengeUses', number>>
 /** Whether each table has reached its maximum, approximately. */
 export type FullTables = Readonly<Record<keyof TableBounds, boolean>>
 
-/** Statements of challenge uses, table sizes and pings. */
-export const storeStatements = createPerDialect((dialect: Dialect) => {
+function createStoreStatements(dialect: Dialect) {
   const { schemaPrefix, greatest, tryLock, nowSeconds, deleteRows, rowCount } = dialect
   const isOpen = "$6 > (SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil')"
   /** Adds a row, or updates one in which only the other flow was used. */
@@ -53,7 +52,12 @@ export const storeStatements = createPerDialect((dialect: Dialect) => {
     full_tables: `SELECT ${isFull('did_auth_sessions', '$1')} AS sessions, ${isFull(TABLE, '$2')} AS challenge_uses`,
     ping: "UPDATE did_auth_numbers SET number = number + 1 WHERE name = 'pings'"
   })
-})
+}
+
+const STATEMENTS = { sqlite: createStoreStatements(sqliteDialect), postgres: createStoreStatements(postgresDialect) }
+
+/** Statements of challenge uses, table sizes and pings in the dialect of a query. */
+export const storeStatements = ({ dialect }: Pick<StoreQuery, 'dialect'>) => STATEMENTS[dialect.engine]
 
 /** Verbs of challenge uses. Each use has a random id, by which a repeated statement recognizes its own row. */
 export const countChallengeUses = verb(
