@@ -37,9 +37,6 @@ export interface RepeatOptions {
   timeoutSeconds?: number
 }
 
-/** Options with `isRepeatable` as a function. It is called after a failure, because the progress may decide. */
-type AttemptOptions = Omit<RepeatOptions, 'isRepeatable'> & { readonly isRepeatable: () => boolean }
-
 const MAX_RETRIES = 5
 const [SHORTEST_PAUSE, LONGEST_PAUSE] = [5, 50]
 /** Time limit for all waits of one request together, as a multiple of the time limit for one verb's wait. */
@@ -114,9 +111,7 @@ export class PostgresDatabase {
   /** Runs one statement in its own transaction. */
   query(statement: SqlStatement, values: readonly unknown[] = [], options: RepeatOptions = {}): Promise<SqlResult> {
     const isRepeatable = (): boolean => options.isRepeatable === true
-    const work = (client: PostgresClient, isRepeat: boolean): Promise<SqlResult> =>
-      this.#run(client, statement, values, isRepeat)
-    return this.#attempt(work, { ...options, isRepeatable })
+    return this.#attempt((client, isRepeat) => this.#run(client, statement, values, isRepeat), isRepeatable, options)
   }
 
   /**
@@ -159,7 +154,8 @@ export class PostgresDatabase {
           throw failure
         }
       },
-      { ...options, isRepeatable }
+      isRepeatable,
+      options
     )
     if ('thrown' in outcome) throw outcome.thrown
     return outcome.result
@@ -186,9 +182,11 @@ export class PostgresDatabase {
     return { total, idle, waiting: this.#limiter.size, retriesByCode: Object.fromEntries(this.#retries) }
   }
 
+  /** @param isRepeatable - as the option. It is called after a failure, because the progress may decide */
   async #attempt<T>(
     work: (client: PostgresClient, isRepeat: boolean) => Promise<T>,
-    { isRepeatable, repeatOn = [], timeoutSeconds = this.#timeoutSeconds }: AttemptOptions
+    isRepeatable: () => boolean,
+    { repeatOn = [], timeoutSeconds = this.#timeoutSeconds }: RepeatOptions
   ): Promise<T> {
     const deadlineAt = performance.now() + timeoutSeconds * 1000
     let isRepeat = false
