@@ -1,3 +1,4 @@
+import { RETRY_AFTER_SECONDS } from './errors.js'
 import type { HttpAnswer, HttpRequest } from './http-messages.js'
 
 /** An error as its client sees it. */
@@ -78,7 +79,7 @@ export function sendErrorAnswer(
 /** Returns the answer for an error, in the format that the client prefers. */
 export function formatErrorAnswer(
   request: AnsweredRequest | Pick<HttpRequest, 'headers' | 'accepts'>,
-  { status, code, text, details, retryAfterSeconds = 5 }: ErrorAnswer,
+  { status, code, text, details, retryAfterSeconds = RETRY_AFTER_SECONDS }: ErrorAnswer,
   { serviceUrl, challenge = `DIDAuth realm="${serviceUrl}"`, errorFormat = 'text' }: ErrorAnswerOptions
 ): HttpAnswer & { body: string } {
   const isProblem = wantsProblem(request, errorFormat)

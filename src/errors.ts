@@ -96,6 +96,9 @@ export interface RefusalReason {
   readonly [field: string]: string | number | boolean | readonly string[] | undefined
 }
 
+/** Time after which a client may try again if an error names no other, in seconds. */
+export const RETRY_AFTER_SECONDS = 5
+
 /** The only error class of this package. `code` distinguishes the errors. */
 export class DidAuthError extends Error {
   /** Always `DidAuthError`. */

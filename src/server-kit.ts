@@ -5,6 +5,7 @@
 
 // Time and waiting.
 export { systemClock, waitAtMost, within } from './time.js'
+export { limitMilliseconds, limitOrder } from './time-limits.js'
 export { createLazy, createSingleFlight, type Lazy } from './lazy.js'
 export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
 export { readBounded, separateUser } from './adapters/read-bounded.js'

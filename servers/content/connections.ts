@@ -4,9 +4,8 @@ import { DidAuthError, type QuotaStore, type StoreLifecycle } from 'express-did-
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import type { ServerEnv } from '../config/read-env.js'
 import { getErrorCode, ownCommand, describeReasonInWords, StartError, startStep } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import type { Metrics } from '../observability/metrics.js'
-
-const RETRY_MILLISECONDS = 1_000
 
 /** A storage engine that is reached over the network. It may be unavailable at any time, also at the start. */
 export interface RemoteEngine {
@@ -136,7 +135,7 @@ export async function waitUntilAvailable(
   let reason = await findUnavailability(check)
   if (reason !== undefined) onUnavailable(reason)
   while (reason !== undefined && performance.now() < deadlineAt) {
-    await pause(RETRY_MILLISECONDS)
+    await pause(limitMilliseconds.engineRetry)
     reason = await findUnavailability(check)
   }
   return reason

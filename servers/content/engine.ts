@@ -5,6 +5,7 @@ import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import type { ServerEnv } from '../config/read-env.js'
 import { getErrorCode, StartError, startStep } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import {
   createClockCheck,
   FRESH_WRITE_MILLISECONDS,
@@ -19,7 +20,7 @@ import { openContentStore } from './sql/open-sqlite-contents.js'
 import type { OpenContentStore } from './sql/sql-content-store.js'
 
 /** Minimum bound of clock skew. If the skew exceeds the refresh grace, concurrent refreshes of tabs look like theft. */
-const MIN_SKEW_SECONDS = 10
+const MIN_SKEW_SECONDS = limitMilliseconds.clockDifference / 1_000
 
 /** Storage of a server: SQLite and files in `DATA_DIR`, or the engines that the environment names. */
 export interface Engine {

@@ -4,6 +4,7 @@ import { chmod, copyFile, link, mkdir, open, opendir, rm, stat } from 'node:fs/p
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { getErrorCode } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import type { ObjectStore } from './content-store.js'
 import { LEAF_BYTES } from './unixfs-blocks.js'
 
@@ -100,8 +101,6 @@ function ignoreMissing(error: unknown): void {
   if (getErrorCode(error) !== 'ENOENT') throw error
 }
 
-const DAY_MILLISECONDS = 86_400_000
-
 /** Prefix of this process's files. It has a random part, because process ids are reused. */
 const OWN_PREFIX = `${hostname()}~${process.pid}~${randomBytes(4).toString('hex')}`
 
@@ -128,7 +127,7 @@ function isOrphan(path: string, name: string): boolean {
   // The process ran on another host, or in a container that was recreated with another name.
   if (host !== hostname()) {
     const { mtimeMs } = statSync(path, { throwIfNoEntry: false }) ?? { mtimeMs: 0 }
-    return Date.now() - mtimeMs > DAY_MILLISECONDS
+    return Date.now() - mtimeMs > limitMilliseconds.abandonedFile
   }
   if (Number(pid) === process.pid) return true
   try {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
+import { limitMilliseconds, MIN_BYTES_PER_SECOND } from '../config/time-limits.js'
 
 /** Budget of bytes that may be acquired at the same time, in total and for each owner (default: a quarter). */
 export class ByteBudget {
@@ -49,17 +50,6 @@ export class ByteBudget {
   }
 }
 
-/** Minimum transfer rate in bytes per second. A phone on a bad network is ten times faster. */
-const MIN_BYTES_PER_SECOND = 4_096
-const GRACE_MILLISECONDS = 5_000
-/** Maximum pause of a transfer that was faster than the minimum rate before. */
-const MAX_CREDIT_MILLISECONDS = 15_000
-/**
- * Maximum pause of a download. The operating systems of server and client together buffer up to 10 MB, which a
- * client at 100 kB/s reads in 100 s.
- */
-export const MAX_SENDING_CREDIT_MILLISECONDS = 120_000
-
 /**
  * Watches the minimum rate of a transfer: 4 KiB/s after 5 s. A slower transfer is ended. A faster transfer may pause
  * for at most 15 s (uploads) or 120 s (downloads). `pause` and `resume` exclude the time that the server itself takes.
@@ -68,12 +58,12 @@ export class MinimumRate {
   readonly #onTooSlow: () => void
   readonly #maxCreditMilliseconds: number
   /** Time at which the transfer is too slow, unless more bytes are transferred before. */
-  #deadlineAt = performance.now() + GRACE_MILLISECONDS
+  #deadlineAt = performance.now() + limitMilliseconds.rateGrace
   #pausedAt: number | undefined
   #timer: NodeJS.Timeout | undefined
 
   /** @param onTooSlow - ends the transfer; called at most once @param maxCreditMilliseconds - maximum pause */
-  constructor(onTooSlow: () => void, maxCreditMilliseconds = MAX_CREDIT_MILLISECONDS) {
+  constructor(onTooSlow: () => void, maxCreditMilliseconds = limitMilliseconds.uploadPause) {
     this.#onTooSlow = onTooSlow
     this.#maxCreditMilliseconds = maxCreditMilliseconds
     this.#schedule()

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http'
-import { MAX_SENDING_CREDIT_MILLISECONDS, MinimumRate } from './limits.js'
+import { limitMilliseconds } from '../config/time-limits.js'
+import { MinimumRate } from './limits.js'
 
 type Headers = Readonly<Record<string, string>>
 
@@ -76,7 +77,7 @@ export async function* encodeJsonString(pieces: AsyncIterable<Uint8Array>, befor
 }
 
 async function write(res: ServerResponse, next: IteratorResult<Uint8Array, void>, chunks: Chunks): Promise<void> {
-  const rate = new MinimumRate(() => res.destroy(), MAX_SENDING_CREDIT_MILLISECONDS)
+  const rate = new MinimumRate(() => res.destroy(), limitMilliseconds.downloadPause)
   rate.pause()
   // Only the rate limits the time. A socket also seems idle while the client reads data that the system has buffered.
   res.socket?.setTimeout(0)

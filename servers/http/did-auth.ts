@@ -8,12 +8,13 @@ import type { ServerAppParts } from './create-app.js'
 import { fetchChainId, type Dependency } from '../observability/health-checks.js'
 import { optionVariables } from '../config/env-schema.js'
 import type { ServerEnv } from '../config/read-env.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 
 /** Paths of routes that are off in the library by default. The routes of EIP-4361 are below `siwePath`. */
 export const optionalPaths = { sessionPath: '/session', sessionsPath: '/sessions', siwePath: '/siwe' }
 
-/** Time for which `/ready` reuses the issuer's keys. It equals the library's minimum interval between two fetches. */
-const FRESH_KEYS_MILLISECONDS = 30_000
+/** Time for which `/ready` reuses the issuer's keys. It is the library's minimum interval between two fetches. */
+const FRESH_KEYS_MILLISECONDS = limitMilliseconds.keyPause
 
 const isHttpUrl = (url: string): boolean => parseHttpUrl(url) !== undefined
 

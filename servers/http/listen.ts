@@ -18,9 +18,9 @@ const LIMITS = {
   /** Time limit between two requests. */
   keepAlive: limitMilliseconds.keepAlive,
   /** Time limit for the rest of a body after the response. */
-  rest: 5_000,
+  rest: limitMilliseconds.bodyRest,
   /** Interval of checking the limits of headers and requests. */
-  check: 1_000,
+  check: limitMilliseconds.receiveCheck,
   /** Time limit for requests in flight when the server stops. */
   stop: limitMilliseconds.stopRequests,
   /** Maximum number of open connections. Each may hold a body of up to 64 KiB in memory. */

@@ -1,7 +1,7 @@
+import { limitMilliseconds } from '../config/time-limits.js'
+
 /** Maximum time between two attempts of an open circuit breaker. */
-export const MAX_OUTAGE_WAIT_SECONDS = 60
-/** Minimum time after a failure until a caller may start a call during an outage. */
-const CALLER_WAIT_MILLISECONDS = 5_000
+export const MAX_OUTAGE_WAIT_SECONDS = limitMilliseconds.outageRetry / 1_000
 
 /** Functions that a circuit breaker calls, and the maximum number of parallel calls without an outage. */
 export interface CircuitBreakerOptions {
@@ -42,7 +42,8 @@ export class CircuitBreaker {
    * attempt is due later.
    */
   tryAllowCall(): boolean {
-    if (this.#maxCalls === 0 && performance.now() - this.#failedAt >= CALLER_WAIT_MILLISECONDS) this.#maxCalls = 1
+    if (this.#maxCalls === 0 && performance.now() - this.#failedAt >= limitMilliseconds.outageRequest)
+      this.#maxCalls = 1
     return this.#maxCalls > 0 && !this.#isStopped
   }
 

@@ -7,7 +7,8 @@ import { cidOf } from '../content/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import type { IpfsNode } from './ipfs-node.js'
 
-const DEADLINES = { deadlineMilliseconds: limitMilliseconds.ipfsCall, listMilliseconds: 300_000 }
+const { ipfsCall: deadlineMilliseconds, ipfsList: listMilliseconds } = limitMilliseconds
+const DEADLINES = { deadlineMilliseconds, listMilliseconds }
 /** Maximum bytes of a short response with its headers. Its body is one line or an error. */
 const SHORT_RESPONSE_BYTES = 65_536
 /** Maximum bytes of the response for each listed pin. */

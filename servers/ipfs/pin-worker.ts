@@ -24,7 +24,7 @@ const MAX_JOBS = 1_000
 const POLL_MILLISECONDS = 10_000
 /** Duration of a lease. */
 const LEASE_SECONDS = limitMilliseconds.pinLease / 1_000
-const MAX_RETRY_SECONDS = 3_600
+const MAX_RETRY_SECONDS = limitMilliseconds.pinRetry / 1_000
 /** Number of first attempts of a task whose timeout counts as an outage. Later, the pin itself is the problem. */
 const OUTAGE_ATTEMPTS = 3
 

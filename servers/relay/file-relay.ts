@@ -4,6 +4,7 @@ import { computeClientNetwork, createSingleFlight } from 'express-did-auth/serve
 import type { Response } from 'express'
 import { LRUCache } from 'lru-cache'
 import type { ServerEnv } from '../config/read-env.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { ByteBudget } from '../content/limits.js'
 import { encodeJsonString, sendChunks, sendWhole } from '../content/send-content.js'
 import { ServerError } from '../http/server-error.js'
@@ -21,8 +22,6 @@ const MAX_CACHED_BYTES = 1_048_576
 const ENTRY_BYTES = 512
 /** Maximum number of bytes in a JSON string for each byte of the file. */
 const MAX_ESCAPED = 6
-/** Time limit for restoring damaged content from the IPFS node. */
-const REPAIR_MILLISECONDS = 10_000
 
 /** Parts of the file store of the relay. */
 export interface FileRelayParts extends Pick<ContentWork, 'bodies' | 'repair' | 'settlePins'> {
@@ -90,7 +89,7 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
   async function read(cid: string): Promise<ReturnType<typeof restoreWhileReading>> {
     const [content] = await store.readContents([cid])
     if (content === undefined) throw new ServerError('ERR_NOT_FOUND')
-    return restoreWhileReading(content, () => repair(content, REPAIR_MILLISECONDS))
+    return restoreWhileReading(content, () => repair(content, limitMilliseconds.ipfsCall))
   }
 
   return {

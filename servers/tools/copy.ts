@@ -4,6 +4,7 @@ import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { chooseSqliteEngine, openSqliteConnection, getSqliteCode, type SqlRow } from 'express-did-auth/server-kit'
 import { readEnvs, type ServerEnv } from '../config/read-env.js'
 import { getErrorCode, ownCommand, describeReason, StartError } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { ServerError } from '../http/server-error.js'
 import { connectDatabase } from '../content/connections.js'
 import type { NewContent, ObjectStore } from '../content/content-store.js'
@@ -17,8 +18,6 @@ import { createNewContent } from '../content/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'
 import { migrateTables, waitFor } from './migrate.js'
 
-/** Time limit for each SQL statement. It is long, because no client waits for a response. */
-const TIMEOUT_SECONDS = 60
 /** Number of parallel copies: enough that reading the disk and writing the database overlap. */
 const PARALLEL = 8
 /** Number of entries and files between two progress lines. */
@@ -45,7 +44,7 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
     throw new StartError(`There is nothing to copy: ${serverEnv.DATA_DIR} (DATA_DIR) has no data of relay or vault.`)
   }
   for (const storedEnv of storedServers) assertUnused(getDatabaseFile(storedEnv))
-  const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, TIMEOUT_SECONDS)
+  const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, limitMilliseconds.copyStatement / 1_000)
   try {
     await waitFor(database, out)
     await migrateTables(database, out)

@@ -2,14 +2,12 @@ import { DidAuthError } from 'express-did-auth'
 import { migrateStore, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { readEnv } from '../config/read-env.js'
 import { StartError } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { connectDatabase, describeEngineFault, throwUnusable, waitUntilAvailable } from '../content/connections.js'
 import { migrateContent } from '../content/sql/open-postgres-contents.js'
 import { readArguments, UsageError, type CommandLine } from './command-line.js'
 
 const OPTIONS = { check: { type: 'boolean' }, print: { type: 'boolean' } } as const
-
-/** Time limit for a database that starts together with this command. */
-const WAIT_MILLISECONDS = 60_000
 
 type Mode = 'apply' | 'check' | 'print'
 type Out = CommandLine['out']
@@ -56,7 +54,11 @@ export async function migrateTables(database: PostgresDatabase, out: Out): Promi
 }
 
 /** Waits until a database is available, and prints one line if it has to wait. @throws StartError after the limit */
-export async function waitFor(database: PostgresDatabase, out: Out, milliseconds = WAIT_MILLISECONDS): Promise<void> {
+export async function waitFor(
+  database: PostgresDatabase,
+  out: Out,
+  milliseconds = limitMilliseconds.engineWait
+): Promise<void> {
   const connect = (): Promise<unknown> => migrateStore(database, { mode: 'print' })
   const text = `Waiting up to ${milliseconds / 1_000} s for the database (DATABASE_URL).`
   const reason = await waitUntilAvailable(connect, () => out(text), milliseconds)

@@ -2,12 +2,13 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { PostgresDatabase, SqlQuery } from 'express-did-auth/stores/postgres'
 import { StartError } from '../config/startup-error.js'
+import { limitMilliseconds } from '../config/time-limits.js'
 import { cidOf } from '../content/unixfs-blocks.js'
 import type { Manifest, TableCounts } from './backup-folder.js'
 import { PAGE_ROWS, readPages, readRows, writeLines } from './row-files.js'
 
 /** Time limit for the transaction of a backup or a restore. */
-export const DUMP_SECONDS = 86_400
+export const DUMP_SECONDS = limitMilliseconds.dump / 1_000
 
 const SESSION_TABLES = ['sessions', 'challenge_uses', 'ended_sessions', 'numbers']
 /** Tables of contents. A table comes after those that it refers to. */

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { defaultPaths, type Curve } from 'express-did-auth'
 import { addressOfPublicKey, checksumAddress, hashPersonalMessage, loginMessage } from 'express-did-auth/protocol'
 import { createLazy, formatSiweMessage, isObject, readBounded, type SiweMessage } from 'express-did-auth/server-kit'
+import { limitMilliseconds } from '../config/time-limits.js'
 
-const REQUEST_MILLISECONDS = 15_000
 /** Maximum size of a response in bytes. Responses of this protocol have a few KiB. */
 const MAX_ANSWER_BYTES = 1_048_576
 
@@ -114,7 +114,7 @@ export class ServiceUnderTest {
     const response = await sendRequest(`${url.origin}${url.pathname.replace(/\/$/, '')}${path}`, {
       method,
       redirect: 'manual',
-      signal: AbortSignal.any([AbortSignal.timeout(REQUEST_MILLISECONDS), ...(signal ? [signal] : [])]),
+      signal: AbortSignal.any([AbortSignal.timeout(limitMilliseconds.conformanceRequest), ...(signal ? [signal] : [])]),
       headers: { ...type, ...(Cookie !== '' && { Cookie }), ...headers },
       ...(text !== undefined && { body: text })
     })

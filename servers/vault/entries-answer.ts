@@ -1,6 +1,7 @@
 import { DidAuthError } from 'express-did-auth'
 import { computeClientNetwork, type ConcurrencyLimiter } from 'express-did-auth/server-kit'
 import type { Response } from 'express'
+import { limitMilliseconds } from '../config/time-limits.js'
 import type { ByteBudget } from '../content/limits.js'
 import { encodeJsonString, sendChunks, sendWhole, type Chunks } from '../content/send-content.js'
 import { restoreWhileReading, type ContentRepair } from '../ipfs/content-repair.js'
@@ -18,7 +19,7 @@ const FEW_ENTRIES = 8
 /** Maximum number of attempts to read a list, because a list may change during each attempt. */
 const MAX_ATTEMPTS = 5
 /** Time limit for all calls to the IPFS node for one response. */
-const REPAIR_MILLISECONDS = 10_000
+const REPAIR_MILLISECONDS = limitMilliseconds.ipfsCall
 
 /** Decoder that preserves a BOM at the beginning of content. */
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })

@@ -3,12 +3,12 @@ import type { Client, Clock, Curve, DidControllers, DidResolver } from '../ports
 import { addressOfPublicKey } from '../protocol/curve.js'
 import { decodeHex } from '../protocol/encoding.js'
 import { within } from '../time.js'
+import { limitMilliseconds } from '../time-limits.js'
 import { isSecp256k1Key, KEYLESS, parseResolution } from './did-document.js'
 import type { IssuerKey, KeyPurpose, ListedKey } from './did-document.js'
 import { ExpiringCache } from '../caches.js'
 import { limitInFlightRequests } from './in-flight-requests.js'
 
-const RESOLUTION_SECONDS = 3
 const ANSWERS = { lifetimeSeconds: 60, maxEntries: 1_000 }
 /** A failure is cached more briefly, so that an unavailable resolver is called at most every 10 s per DID. */
 const FAILURES = { lifetimeSeconds: 10, maxEntries: 1_000 }
@@ -48,13 +48,13 @@ export function createIssuerKeyCache(clock: Clock, resolver: LoadableDidResolver
   const resolve = async (did: string): Promise<unknown> => {
     const stop = new AbortController()
     const expired = (): Error => {
-      const error = new Error(`the resolver did not answer within ${String(RESOLUTION_SECONDS)} s`)
+      const error = new Error(`the resolver did not answer within ${String(limitMilliseconds.resolution / 1000)} s`)
       stop.abort(error)
       return error
     }
     try {
       await resolver.load?.()
-      return await within(RESOLUTION_SECONDS * 1000, resolver.resolve(did, { signal: stop.signal }), expired)
+      return await within(limitMilliseconds.resolution, resolver.resolve(did, { signal: stop.signal }), expired)
     } catch (cause) {
       throw new DidAuthError('ERR_RESOLVER', { cause })
     }

@@ -1,15 +1,14 @@
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, RETRY_AFTER_SECONDS } from '../errors.js'
 import { createLazy } from '../lazy.js'
 import type { ContractProof, ContractVerifier, ContractWallets, Logger } from '../ports.js'
 import { hasDeployment } from '../protocol/contract-signature.js'
 import { isObject } from '../protocol/json.js'
 import { within } from '../time.js'
+import { limitMilliseconds } from '../time-limits.js'
 import { ConcurrencyLimiter } from './concurrency-limiter.js'
 
-/** Time limit for a proof: its wait and all its calls together. */
-const PROOF_MILLISECONDS = 5_000
+const { contractProof: PROOF_MILLISECONDS } = limitMilliseconds
 const IN_FLIGHT = { maxRunning: 16, maxWaiting: 256, timeoutMilliseconds: PROOF_MILLISECONDS }
-const RETRY_AFTER_SECONDS = 5
 const MAX_REASON_LENGTH = 200
 
 /** The client of a configured chain, and the chain id that its node reports (fetched once). */

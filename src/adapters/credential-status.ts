@@ -6,13 +6,12 @@ import { isLoopbackHost, isSecureUrl, parseUrl } from '../protocol/parse-url.js'
 import { assertStatus, LIST_LIMITS, parseStatusEntries, parseStatusList } from '../protocol/status-list.js'
 import type { StatusEntry, StatusList } from '../protocol/status-list.js'
 import type { IsSignedByIssuer } from './credential-verifier.js'
+import { limitMilliseconds, REQUEST_SECONDS } from '../time-limits.js'
 import { fetchBounded } from './fetch-bounded.js'
 import { readBounded } from './read-bounded.js'
 
 const MAX_CACHED_LISTS = 16
-const FETCH_LIMITS = { milliseconds: 3_000, maxBytes: LIST_LIMITS.maxJwtBytes }
-/** Time limit for a list. The deadline of the request ends the wait for all of them. */
-const STATUS_SECONDS = 10
+const FETCH_LIMITS = { milliseconds: limitMilliseconds.listFetch, maxBytes: LIST_LIMITS.maxJwtBytes }
 const HEADERS = { Accept: 'application/vc+jwt, application/jwt, */*;q=0.5' }
 
 type CachedList = StatusList & { freshUntilSeconds: number }
@@ -67,7 +66,7 @@ export function createCredentialStatus(clock: Clock, isSigned: IsSignedByIssuer,
           return list
         }
         // The deadline is checked before each list, so that no fetch starts after it.
-        assertStatus(await deadline.within(STATUS_SECONDS, load, late), entry)
+        assertStatus(await deadline.within(REQUEST_SECONDS, load, late), entry)
       }
     }
   }

@@ -6,13 +6,12 @@ import { parseCredential, signerPublicKeys, type UnprovedCredential } from '../p
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import type { ParsedJwt } from '../protocol/jwt.js'
 import { noDeadline } from '../time.js'
+import { REQUEST_SECONDS } from '../time-limits.js'
 import type { IssuerKeys } from './cached-issuer-keys.js'
 import { toAbsoluteKeyId, isSecp256k1Key, listKeyForms, type IssuerKey, type ListedKey } from './did-document.js'
 
 /** Maximum number of an issuer's keys that are tried for one credential. */
 const MAX_KEYS = 3
-/** Time limit for `trustedIssuers`, which may be slow business logic, and again for all keys and signatures. */
-const VERIFICATION_SECONDS = 10
 
 const SIGNATURE_BYTES = 64
 
@@ -103,7 +102,7 @@ export function createCredentialVerifier({ isSigned, isTrustedIssuer }: Credenti
       const unproved: UnprovedCredential[] = jwts.map((jwt) => parseCredential(jwt, did, nowSeconds))
       const issuers = new Set(unproved.map(({ credential }) => credential.issuer))
       await deadline.within(
-        VERIFICATION_SECONDS,
+        REQUEST_SECONDS,
         () => assertTrusted(issuers),
         createLateError('ERR_BUSINESS_LOGIC_TIMEOUT')
       )
@@ -112,7 +111,7 @@ export function createCredentialVerifier({ isSigned, isTrustedIssuer }: Credenti
           if (!(await isSigned(credential.issuer, parsed, client))) throw new DidAuthError('ERR_CREDENTIAL')
         }
       }
-      await deadline.within(VERIFICATION_SECONDS, assertSigned, createLateError('ERR_RESOLVER'))
+      await deadline.within(REQUEST_SECONDS, assertSigned, createLateError('ERR_RESOLVER'))
       return unproved.map(({ credential }) => credential)
     }
   }

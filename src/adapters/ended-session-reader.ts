@@ -12,11 +12,11 @@ import {
 import type { EndedSessionList } from '../protocol/ended-sessions.js'
 import { isSignedBy } from '../protocol/jwt.js'
 import { waitAtMost } from '../time.js'
+import { limitMilliseconds } from '../time-limits.js'
 import { describeFetchError, fetchBounded } from './fetch-bounded.js'
 import type { IsSigned } from './named-keys.js'
 
-/** Time limit of a fetch, and of the wait of one request. */
-const LIMIT_MILLISECONDS = 3_000
+const { listFetch: LIMIT_MILLISECONDS } = limitMilliseconds
 const MAX_DISCOVERY_BYTES = 64 * 1024
 /** Maximum number of stored tags, about 100 MB. A list with more is ignored. */
 const MAX_TAGS = 1_000_000

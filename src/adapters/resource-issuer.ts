@@ -10,20 +10,18 @@ import { readField, isObject } from '../protocol/json.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
 import { ExpiringCache, RecentEntries } from '../caches.js'
 import { waitAtMost } from '../time.js'
+import { limitMilliseconds } from '../time-limits.js'
 import { EndedSessionReader, fetchDiscovery, type EndedSessionsSource } from './ended-session-reader.js'
 import { describeFetchError, fetchBounded } from './fetch-bounded.js'
 import { parseNamedKeys } from './named-keys.js'
 
 /** Signatures of resource tokens, by the names of WebCrypto. The bundle of the entry verify contains no JWT library. */
 const ES256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
-const FETCH_MILLISECONDS = 5_000
 const MAX_ANSWER_BYTES = 64 * 1024
-/** Lifetime of cached keys, in seconds. */
-const KEYS_SECONDS = 600
-/** Minimum time between two fetches, in seconds: anyone can send a token that names an unknown key. */
-const COOLDOWN_SECONDS = 30
+const KEYS_SECONDS = limitMilliseconds.keyLifetime / 1000
+const COOLDOWN_SECONDS = limitMilliseconds.keyPause / 1000
 /** Longest wait for a fetch: in Workers, the fetch of a request that was cancelled never settles. */
-const STUCK_SECONDS = 10
+const STUCK_SECONDS = limitMilliseconds.keyWait / 1000
 
 /** Dependencies of the verifier, with names as in the options of the library. */
 export interface ResourceIssuerParts {
@@ -95,7 +93,7 @@ export function createResourceIssuer(parts: ResourceIssuerParts): ResourceIssuer
     }
     if (!isCached && fetching !== undefined) {
       waitUntil?.(fetching)
-      await waitAtMost(STUCK_SECONDS * 1000, fetching)
+      await waitAtMost(limitMilliseconds.keyWait, fetching)
     }
     if (cached === undefined) throw new DidAuthError('ERR_KEYS', { retryAfterSeconds: COOLDOWN_SECONDS })
     return cached.keys.get(kid)
@@ -223,7 +221,7 @@ function isSignedBy(key: CryptoKey, signingInput: string, signature: Uint8Array)
 
 /** Fetches JSON of at most 64 KiB. */
 async function fetchJson(url: string): Promise<unknown> {
-  const limits = { milliseconds: FETCH_MILLISECONDS, maxBytes: MAX_ANSWER_BYTES }
+  const limits = { milliseconds: limitMilliseconds.keyFetch, maxBytes: MAX_ANSWER_BYTES }
   const { status, text } = await fetchBounded(url, {}, limits)
   if (status !== 200) throw new Error(`${url} answered ${String(status)}`)
   return JSON.parse(text)

@@ -3,7 +3,8 @@ import type { ExternalResourceKey, ResourceKey, ResourceKeys } from '../ports.js
 import { encodeBase64url } from '../protocol/encoding.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { Deadline } from '../time.js'
-import { createLateError, createSignerError, SIGNER_SECONDS } from './service-key.js'
+import { REQUEST_SECONDS } from '../time-limits.js'
+import { createLateError, createSignerError } from './service-key.js'
 
 const ES256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 
@@ -46,7 +47,7 @@ async function loadExternalKey(external: ExternalResourceKey): Promise<LoadedKey
   const header = encodeJson({ alg: 'ES256', typ: 'at+jwt', kid })
 
   const signInput = async (input: Uint8Array<ArrayBuffer>, deadline: Deadline): Promise<Uint8Array> => {
-    const signature = await deadline.within(SIGNER_SECONDS, () => external.sign(input), createLateError)
+    const signature = await deadline.within(REQUEST_SECONDS, () => external.sign(input), createLateError)
     const isSigned =
       signature instanceof Uint8Array && (await crypto.subtle.verify(ES256, key, signature.slice(), input))
     if (!isSigned) throw new Error('the signature does not match the public key of the resource key')

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, RETRY_AFTER_SECONDS } from '../errors.js'
 import { createLazy } from '../lazy.js'
 import type { Deadline, Logger, ServiceKey, Signer } from '../ports.js'
 import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
@@ -8,15 +8,13 @@ import { isInRange } from '../protocol/ecdsa-signature.js'
 import type { JsonObject } from '../protocol/json.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
 import { noDeadline } from '../time.js'
+import { REQUEST_SECONDS } from '../time-limits.js'
 import { loadCurve } from './curve.js'
 
 const PRIVATE_KEY = /^(?:0x)?[0-9a-fA-F]{64}$/
 const DEFAULT_NETWORK = 'rsk'
 const OUT_OF_RANGE = 'the private key is not in the range of secp256k1'
 
-/** Time limit for a call to a remote signer. The deadline of the request may be earlier. */
-export const SIGNER_SECONDS = 10
-const RETRY_AFTER_SECONDS = 5
 // Probes do not have the form of a JWT, so that the signature of a probe is never the signature of a token.
 const FIRST_PROBE = 'express-did-auth asks: which key is this?'
 const SECOND_PROBE = 'express-did-auth asks again: which key is this?'
@@ -115,7 +113,7 @@ export function createSignerError(cause: unknown): DidAuthError {
 
 /** Creates the cause for a remote signer that took too long. */
 export function createLateError(): Error {
-  return new Error(`the signer took longer than ${String(SIGNER_SECONDS)} s`)
+  return new Error(`the signer took longer than ${String(REQUEST_SECONDS)} s`)
 }
 
 interface SignerParts {
@@ -138,7 +136,7 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
 
   const askSigner = async (data: string, deadline: Deadline): Promise<Uint8Array> => {
     try {
-      const output = await deadline.within(SIGNER_SECONDS, () => signer(data), createLateError)
+      const output = await deadline.within(REQUEST_SECONDS, () => signer(data), createLateError)
       const signature = parseSignerOutput(output)
       if (signature !== undefined) return signature
       throw new TypeError('the signer returned no ES256K signature')
@@ -192,7 +190,7 @@ export function createServiceKey(parts: SignerParts, signer: Signer, serviceDid:
     const cachedKey = publicKey()
     // A call to the signer never settles in Workers if the client whose request started it disconnects.
     const key = await deadline.within(
-      SIGNER_SECONDS,
+      REQUEST_SECONDS,
       () => cachedKey,
       () => {
         publicKey.forget(cachedKey)

@@ -6,13 +6,12 @@ import {
   ENDED_LIST_TYPE,
   MAX_ENDED_PER_LIST
 } from '../protocol/ended-sessions.js'
+import { limitMilliseconds } from '../time-limits.js'
 
 /** Age from which an unchanged list is signed again, in seconds. It is below the validity of a list. */
-const RENEWAL_SECONDS = 20
-/** Time by which a list begins before `after`, in seconds: a write may be committed later than its time says. */
-const OVERLAP_SECONDS = 20
-/** Difference between the clocks of two instances that no list misses, in seconds. */
-const MIN_CLOCK_DIFFERENCE_SECONDS = 10
+const RENEWAL_SECONDS = ENDED_LIST_SECONDS / 3
+const OVERLAP_SECONDS = limitMilliseconds.endedOverlap / 1000
+const MIN_CLOCK_DIFFERENCE_SECONDS = limitMilliseconds.clockDifference / 1000
 /** Step in which lists begin, in seconds, and the maximum number of steps: so there are few different lists. */
 const [MIN_STEP_SECONDS, MAX_STEPS] = [60, 30]
 

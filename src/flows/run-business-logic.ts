@@ -2,11 +2,9 @@ import { Buffer } from 'node:buffer'
 import { DidAuthError, errorStatuses } from '../errors.js'
 import { RESERVED_CLAIMS } from '../protocol/access-token.js'
 import { isObject, type JsonObject } from '../protocol/json.js'
+import { REQUEST_SECONDS } from '../time-limits.js'
 import { describeCause } from './describe-cause.js'
 import type { Parts } from './parts.js'
-
-/** Time limit for business logic, in seconds. */
-export const BUSINESS_LOGIC_SECONDS = 10
 
 /** Maximum length of the claims that business logic adds, in bytes of JSON. */
 const MAX_TOKEN_CLAIMS_BYTES = 1024
@@ -51,7 +49,7 @@ export async function runBusinessLogic(
   refusals: Refusals = 'any error'
 ): Promise<JsonObject | undefined> {
   const expired = (): Error => new DidAuthError('ERR_BUSINESS_LOGIC_TIMEOUT')
-  const result = await parts.deadline.within(BUSINESS_LOGIC_SECONDS, () => callLogic(parts, logic, refusals), expired)
+  const result = await parts.deadline.within(REQUEST_SECONDS, () => callLogic(parts, logic, refusals), expired)
   return parseTokenClaims(isObject(result) ? result.tokenClaims : undefined)
 }
 

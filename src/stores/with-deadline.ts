@@ -1,10 +1,8 @@
-import { DidAuthError } from '../errors.js'
+import { DidAuthError, RETRY_AFTER_SECONDS } from '../errors.js'
 import { optionalVerbs, storeVerbs, type Store } from '../ports.js'
 import { noDeadline, type Deadline } from '../time.js'
 import { limitMilliseconds } from '../time-limits.js'
 import { channels, trace } from '../tracing.js'
-
-const RETRY_AFTER_SECONDS = 5
 
 /**
  * Limits the time of store calls. The returned function creates a store for a deadline (default `noDeadline`). Calls of

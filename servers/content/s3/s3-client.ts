@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { AwsV4Signer } from 'aws4fetch'
 import { readBounded } from 'express-did-auth/server-kit'
+import { limitMilliseconds } from '../../config/time-limits.js'
 
 /** Address and access keys of a bucket. */
 export interface S3Bucket {
@@ -69,7 +70,8 @@ export class S3Error extends Error {
   }
 }
 
-const DEADLINES: S3Deadlines = { answer: 5_000, stall: 10_000, retries: 8_000 }
+const { s3Answer: answer, s3Retries: retries } = limitMilliseconds
+const DEADLINES: S3Deadlines = { answer, stall: 10_000, retries }
 const MAX_ATTEMPTS = 3
 const FIRST_PAUSE_MILLISECONDS = 100
 const MAX_ERROR_BYTES = 65_536

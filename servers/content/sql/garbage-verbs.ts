@@ -1,5 +1,5 @@
 import { verb } from 'express-did-auth/server-kit'
-import { limitMilliseconds } from '../../config/time-limits.js'
+import { limitMilliseconds, MIN_BYTES_PER_SECOND } from '../../config/time-limits.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
 import * as entries from './entry-verbs.js'
@@ -11,16 +11,9 @@ const BATCH_ROWS = 100
 const UPLOAD_SECONDS = limitMilliseconds.abandonedUpload / 1_000
 /** Maximum number of entries that one step of a takedown removes, so that it ends within the time limit of a verb. */
 const BATCH_ENTRIES = 1_000
-/** Minimum rate of a download in bytes per second, see `MinimumRate`. */
-const MIN_DOWNLOAD_RATE = 4_096
 /** Maximum number of bytes that a download sends for a byte of content, because JSON escapes some characters. */
 const MAX_ESCAPED = 6
-/**
- * Maximum time in seconds that a download of an object needs in addition to its own bytes. At the minimum rate, the
- * buffered start of a vault list (1 MiB) takes 256 s after the first 5 s; a later pause takes at most 120 s. The rest
- * is a margin for the server's own reads and for clocks that differ.
- */
-const DOWNLOAD_DELAY_SECONDS = 300
+const DOWNLOAD_DELAY_SECONDS = limitMilliseconds.downloadDelay / 1_000
 
 /** Statements that delete unreferenced content, objects that no content uses, and content that is taken down. */
 export const garbageStatements = createStatements('garbage', (dialect: ContentDialect) => {
@@ -37,7 +30,7 @@ export const garbageStatements = createStatements('garbage', (dialect: ContentDi
     // A deletion may break readers, so it waits until the slowest possible reader of a removed object has finished.
     find: `SELECT object, kind FROM ~garbage WHERE object > $1
         AND (kind = 'takedown' OR (kind = 'removed'
-          AND since + ${DOWNLOAD_DELAY_SECONDS} + byte_count / ${MIN_DOWNLOAD_RATE} * ${MAX_ESCAPED} <= $2))
+          AND since + ${DOWNLOAD_DELAY_SECONDS} + byte_count / ${MIN_BYTES_PER_SECOND} * ${MAX_ESCAPED} <= $2))
       ORDER BY object LIMIT ${BATCH_ROWS}`,
     forget: `DELETE FROM ~garbage WHERE ${isIn('object', '$1')}`,
     deny: `INSERT INTO ~denied (cid, reason, at) VALUES ($1, $2, $3)

@@ -14,6 +14,7 @@ import {
 import type { ServerEnv } from '../../config/read-env.js'
 import { findPrivateKey } from '../../config/service-identity.js'
 import { describeReason } from '../../config/startup-error.js'
+import { limitMilliseconds } from '../../config/time-limits.js'
 import { createIpfsHttpNode } from '../../ipfs/ipfs-rpc-client.js'
 import { fetchChainId } from '../../observability/health-checks.js'
 import { openDatabase, openRedis, createStartError, type RemoteEngine } from '../../content/connections.js'
@@ -21,8 +22,7 @@ import { MAX_USED_PERCENT, createDiskUsage, type UsedPercent } from '../../conte
 import { getDataFolder } from '../../content/engine.js'
 import { change, note, type Finding, type Findings } from './finding.js'
 
-/** Time limit for each request. */
-const TIMEOUT_MILLISECONDS = 3_000
+const { doctorCall: TIMEOUT_MILLISECONDS } = limitMilliseconds
 
 /** Chain ids of the networks for which only an own RPC node can be configured. */
 const OTHER_CHAIN_IDS: Readonly<Record<string, number>> = { ethereum: 1, sepolia: 11_155_111 }

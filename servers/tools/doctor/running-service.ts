@@ -2,6 +2,7 @@ import { loadCurve } from 'express-did-auth'
 import { isLoopbackHost, isObject, parseHttpUrl, readField } from 'express-did-auth/server-kit'
 import { readValidEnv, type Env } from '../../config/read-env.js'
 import { describeReason } from '../../config/startup-error.js'
+import { limitMilliseconds } from '../../config/time-limits.js'
 import { answerChecks } from '../conformance/answer-checks.js'
 import { acceptsMachines } from '../conformance/machine-checks.js'
 import { pageChecks } from '../conformance/page-checks.js'
@@ -11,8 +12,6 @@ import { checkIpfsPort, remedies } from './dependencies.js'
 import { createHttpFinding, createSiteRemedy } from './environment.js'
 import { runChecks, change, note, type Finding, type Findings } from './finding.js'
 
-/** Time limit for all requests together, so that a silent service does not block the command. */
-const MAX_MILLISECONDS = 10_000
 const CLOCK_REMEDY = 'timedatectl set-ntp true (on the machine whose clock is wrong)'
 const PROXY_HEADERS = ['via', 'x-cache', 'cf-ray', 'x-served-by', 'x-amz-cf-id']
 const PROXY_SERVERS = /nginx|caddy|envoy|cloudflare|traefik|haproxy|apache|openresty|awselb/i
@@ -27,7 +26,7 @@ export async function checkService(
   url: URL,
   env: Env,
   origins: readonly string[],
-  maxMilliseconds = MAX_MILLISECONDS
+  maxMilliseconds = limitMilliseconds.doctorService
 ): Promise<Findings> {
   const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = readValidEnv(env, 'auth', false).env
   const pages = [...new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS])]

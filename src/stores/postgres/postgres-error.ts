@@ -1,7 +1,5 @@
-import { DidAuthError } from '../../errors.js'
+import { DidAuthError, RETRY_AFTER_SECONDS } from '../../errors.js'
 import { isObject } from '../../protocol/json.js'
-
-const RETRY_AFTER_SECONDS = 5
 
 /** SQLSTATEs of a serialization failure, a deadlock and a lock timeout, after which the statement is run again. */
 const CONFLICTS: readonly string[] = ['40001', '40P01', '55P03']

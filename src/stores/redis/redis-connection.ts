@@ -8,8 +8,6 @@ import type { OwnClient, RedisSource, Send } from './redis-source.js'
 const { redisVerb: VERB_MILLISECONDS, redisReplicas: WAIT_MILLISECONDS } = limitMilliseconds
 /** Maximum number of verbs in flight; further ones are rejected at once. It also bounds the queue of commands. */
 const MAX_PENDING = 10_000
-/** Pause between two attempts to connect. */
-const RETRY_MILLISECONDS = 100
 /** Lifetime of the key that a ping writes. */
 const PING_MILLISECONDS = 60_000
 
@@ -137,7 +135,7 @@ export class RedisConnection implements StoreLifecycle {
   /** Returns the current channel, or replaces it if it is lost. */
   #getChannel(): Channel {
     const current = this.#channel
-    const isRecent = current !== undefined && performance.now() - current.openedAt < RETRY_MILLISECONDS
+    const isRecent = current !== undefined && performance.now() - current.openedAt < limitMilliseconds.redisRetry
     if (current !== undefined && (!current.isLost || isRecent)) return current
     const waits = { running: Promise.resolve(), next: undefined }
     const channel: Channel = { ...this.#open(), openedAt: performance.now(), pending: 0, isLost: false, ...waits }

@@ -35,7 +35,6 @@ export type OwnClient = (RedisClient | RedisCluster) & {
 
 type RedisPackage = Record<'createClient' | 'createCluster', (options: object) => OwnClient>
 
-const RECONNECT_MILLISECONDS = 200
 const DEFAULT_PORT = 6379
 const REDIS_URL = /^(rediss?):\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]+)(?:\/(\d{0,4}))?$/
 
@@ -75,7 +74,7 @@ export function createClientFactory(url: string): () => OwnClient {
   }
   // A cluster's client reconnects to its nodes on its own.
   const rootNodes = hosts.map((host) => ({ socket: host }))
-  const defaults = { ...shared, socket: { ...socket, reconnectStrategy: RECONNECT_MILLISECONDS } }
+  const defaults = { ...shared, socket: { ...socket, reconnectStrategy: limitMilliseconds.redisClusterRetry } }
   return () => redis.createCluster({ rootNodes, defaults })
 }
 

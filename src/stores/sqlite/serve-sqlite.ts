@@ -20,7 +20,7 @@ export interface ThreadDatabase extends OpenedFile {
 /** Suffixes of the files in WAL mode: the database, the write-ahead log and the index of the log. */
 const SUFFIXES = ['', '-wal', '-shm']
 /** Time for which a statement may block a thread while another process writes. */
-const BUSY_MILLISECONDS = { writer: 20, reader: limitMilliseconds.sqliteBusy }
+const BUSY_MILLISECONDS = { writer: limitMilliseconds.sqliteStatement, reader: limitMilliseconds.sqliteBusy }
 
 function findInode(file: string): number | undefined {
   return statSync(file, { throwIfNoEntry: false })?.ino
