@@ -1,7 +1,7 @@
 import type { NewSession } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
-import { bindToDevice, type PresentedProof } from './device-binding.js'
+import { bindToDevice, type ReadDeviceProof } from './device-binding.js'
 import { computeListUntil } from './end-session.js'
 import { charge, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
@@ -15,8 +15,8 @@ export interface VerifiedLogin {
   user: ProvedUser
   client: Caller
   proof: LoginProof
-  /** Device proof, by which the session is bound to a device. */
-  deviceProof: PresentedProof | undefined
+  /** Reads the device proof, by which the session is bound to a device. */
+  readDeviceProof: ReadDeviceProof | undefined
   /** Consumes the challenge or nonce. Of simultaneous logins with one proof, exactly one succeeds. */
   consume: () => Promise<void>
   /** Undefined: every user who proves control may log in. */
@@ -33,7 +33,7 @@ export interface VerifiedLogin {
  */
 export async function completeLogin(parts: LoginParts, login: VerifiedLogin): Promise<Tokens> {
   const { event, user, client, proof, logic, claims } = login
-  const binding = bindToDevice(parts, login.deviceProof)
+  const binding = bindToDevice(parts, login.readDeviceProof)
   await charge(parts, client, 'logins')
   await login.consume()
   const logicClaims = logic && (await runBusinessLogic(parts, logic))

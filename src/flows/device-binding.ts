@@ -14,6 +14,9 @@ export interface PresentedProof extends ProvedRequest {
   proof: unknown
 }
 
+/** Reads the device proof of a request; undefined if it has none. Called only where a proof counts. */
+export type ReadDeviceProof = () => PresentedProof | undefined
+
 type ProofParts = Pick<Parts, 'settings' | 'clock' | 'random' | 'curve' | 'verifyDeviceSignature'>
 
 /**
@@ -22,9 +25,11 @@ type ProofParts = Pick<Parts, 'settings' | 'clock' | 'random' | 'curve' | 'verif
  * @throws DidAuthError ERR_DEVICE_PROOF for an invalid proof, or if `deviceBinding` is `required` and there is none;
  * ERR_DEVICE_NONCE
  */
-export function bindToDevice(parts: ProofParts, presented: PresentedProof | undefined): JsonObject | undefined {
+export function bindToDevice(parts: ProofParts, readProof: ReadDeviceProof | undefined): JsonObject | undefined {
   const { mode } = parts.settings.deviceBinding
-  if (mode === 'off' || (mode === 'accepted' && presented === undefined)) return undefined
+  if (mode === 'off') return undefined
+  const presented = readProof?.()
+  if (mode === 'accepted' && presented === undefined) return undefined
   return { cnf: { jkt: verifyDeviceProof(parts, presented) } }
 }
 
@@ -36,13 +41,13 @@ export function bindToDevice(parts: ProofParts, presented: PresentedProof | unde
 export async function assertBoundDevice(
   parts: ProofParts & Pick<Parts, 'store' | 'quotas' | 'report'>,
   { did, sessionId, tokenClaims }: Pick<StoredSession, 'did' | 'sessionId' | 'tokenClaims'>,
-  presented: PresentedProof | undefined,
+  readProof: ReadDeviceProof | undefined,
   client: Client
 ): Promise<void> {
   const boundKey = findBoundKey(tokenClaims)
   if (boundKey === undefined) return
   try {
-    assertKey(boundKey, verifyDeviceProof(parts, presented))
+    assertKey(boundKey, verifyDeviceProof(parts, readProof?.()))
   } catch (error) {
     if (error instanceof DidAuthError && error.code === 'ERR_DEVICE_PROOF') {
       await chargeDeviceProof(parts, sessionId)

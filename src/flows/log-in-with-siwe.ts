@@ -4,7 +4,7 @@ import { ethrDid, toContractDid } from '../protocol/did.js'
 import { RESERVED_STATEMENT } from '../protocol/format-siwe-message.js'
 import { toAccountId, assertInTime, assertOwnSite, parseSiweMessage, type Account } from '../protocol/siwe-message.js'
 import { completeLogin } from './complete-login.js'
-import type { PresentedProof } from './device-binding.js'
+import type { ReadDeviceProof } from './device-binding.js'
 import type { Tokens } from './tokens.js'
 import { chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
@@ -13,12 +13,7 @@ import { findControllers, identifyUser } from './user.js'
 import { verifyAccount } from './verify-account.js'
 
 /** The body of a login by an EIP-4361 message, and its sender. */
-export type SiweRequest = {
-  message: string
-  signature: unknown
-  client: Caller
-  deviceProof?: PresentedProof | undefined
-}
+export type SiweRequest = { message: string; signature: unknown; client: Caller; readDeviceProof?: ReadDeviceProof }
 
 /**
  * Logs a user in by an EIP-4361 message: checks its content, verifies the signature, then consumes the nonce.
@@ -30,7 +25,7 @@ export type SiweRequest = {
 export async function logInWithSiwe(
   parts: LoginParts,
   siwe: SiweSettings,
-  { message: text, signature, client, deviceProof }: SiweRequest
+  { message: text, signature, client, readDeviceProof }: SiweRequest
 ): Promise<{ user: Account & { did: string }; tokens: Tokens }> {
   const { settings, curve, clock } = parts
   let did: string | undefined
@@ -60,7 +55,7 @@ export async function logInWithSiwe(
       user,
       client,
       proof: { message: text, signature: String(signature) },
-      deviceProof,
+      readDeviceProof,
       consume: () => consumeNonce(parts, nonce),
       logic: logic && (() => logic(user.did, identity)),
       claims: { acct: toAccountId(account), amr: [method] }

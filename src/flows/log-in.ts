@@ -8,14 +8,14 @@ import { parseSignature } from '../protocol/personal-sign.js'
 import { findMissing, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
 import { completeLogin } from './complete-login.js'
-import type { PresentedProof } from './device-binding.js'
+import type { ReadDeviceProof } from './device-binding.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
 import type { Tokens } from './tokens.js'
 import { findControllers, identifyKeyUser, type ProvedUser } from './user.js'
 
 /** The body of a login, and its sender. */
-export type LoginRequest = { did: string; sig: unknown; client: Caller; deviceProof?: PresentedProof | undefined }
+export type LoginRequest = { did: string; sig: unknown; client: Caller; readDeviceProof?: ReadDeviceProof }
 
 /** The body of a sign up, and its sender. */
 export interface SignUpRequest extends LoginRequest {
@@ -90,7 +90,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
       user,
       client: request.client,
       proof: { message, signature: String(request.sig) },
-      deviceProof: request.deviceProof,
+      readDeviceProof: request.readDeviceProof,
       consume: () => consumeChallenge(parts, canonicalDid, use),
       logic: logic && (() => logic({ canonicalDid, address }))
     })

@@ -5,7 +5,7 @@ import { createAccessTokenPayload, replaceClaims, RESOURCE_TOKEN_SECONDS } from 
 import type { AuthenticatedUser, Client, Curve } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
-import { assertBoundDevice, type PresentedProof } from './device-binding.js'
+import { assertBoundDevice, type ReadDeviceProof } from './device-binding.js'
 import { computeListUntil, endSession } from './end-session.js'
 import type { LoginParts, Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
@@ -42,14 +42,14 @@ export async function refreshTokens(
     refreshToken: unknown
     idempotencyKey: string | undefined
     client: Client
-    deviceProof?: PresentedProof | undefined
+    readDeviceProof?: ReadDeviceProof
   }
 ): Promise<Tokens & { isRepeated: boolean }> {
   const { settings, store } = parts
   const { refreshToken, idempotencyKey, client } = request
   const { presented, session } = await findPresentedSession(parts, refreshToken)
   // Before anything else: a refused device proof must not show the state of the session.
-  await assertBoundDevice(parts, session, request.deviceProof, client)
+  await assertBoundDevice(parts, session, request.readDeviceProof, client)
   const { sessionId } = session
   const nowSeconds = parts.clock.nowSeconds()
   const secret = deriveSuccessor(settings, presented.token, idempotencyKey)

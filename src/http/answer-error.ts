@@ -5,7 +5,7 @@ import type { Parts } from '../flows/parts.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import type { Logger, SecurityEvent } from '../ports.js'
 import { createClient } from './client-network.js'
-import { NONCE_HEADER } from './device-proof.js'
+import { NONCE_HEADER } from './token-transport.js'
 
 /** Refusals that are reported to the application as well. */
 const SECURITY_EVENTS: ReadonlyMap<string, SecurityEvent['type']> = new Map<DidAuthErrorCode, SecurityEvent['type']>([

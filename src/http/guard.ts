@@ -11,8 +11,7 @@ import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
 import { channels, trace } from '../tracing.js'
 import type { AnswerError } from './answer-error.js'
 import { isForeignPage } from './client-network.js'
-import { readDeviceProof } from './device-proof.js'
-import type { TokenTransport } from './token-transport.js'
+import { readDeviceProof, type TokenTransport } from './token-transport.js'
 
 /** Dependencies of the endpoints. Settings and quotas are used before a request has its deadline. */
 export interface HttpParts {

@@ -1,22 +1,79 @@
-import { assertProofBudget } from '../flows/limits.js'
-import { logIn } from '../flows/log-in.js'
+import { usesDisclosure, type SiweSettings } from '../config/settings.js'
+import type { ReadDeviceProof } from '../flows/device-binding.js'
+import { assertProofBudget, type Caller } from '../flows/limits.js'
+import { logIn, signUp } from '../flows/log-in.js'
+import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
+import type { Parts } from '../flows/parts.js'
 import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
-import { trace } from '../tracing.js'
-import { createNonceHeader, readDeviceProof } from './device-proof.js'
+import { channels, trace } from '../tracing.js'
 import type { HttpParts } from './guard.js'
-import { MAX_BODY_BYTES, readBody, readLogin } from './read-request.js'
+import { MAX_BODY_BYTES, readLogin, readSignUp, readSiweLogin } from './read-request.js'
+import { readDeviceProof } from './token-transport.js'
 
-/** Answers `POST /auth` with tokens. The client's budget of proofs is checked before the body is read. */
-export async function answerLogIn(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
+/** Maximum body of a sign up in bytes: it has up to 20 credentials of 16 KiB. */
+const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
+
+/** Answers `POST /auth` with tokens. */
+export function answerLogIn(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
+  return answerProof(http, request, {
+    kind: 'login',
+    read: () => readLogin(request),
+    logIn: async (parts, login) => ({ did: login.did, tokens: await logIn(parts, login) })
+  })
+}
+
+/** Answers `POST /signup` with tokens. */
+export function answerSignUp(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
+  const maxBytes = usesDisclosure(http.settings) ? MAX_SIGN_UP_BODY_BYTES : MAX_BODY_BYTES
+  return answerProof(http, request, {
+    kind: 'signup',
+    read: () => readSignUp(request, maxBytes),
+    logIn: async (parts, login) => ({ did: login.did, tokens: await signUp(parts, login) })
+  })
+}
+
+/** Answers `POST /siwe/verify` with tokens and the user, for a signed EIP-4361 message. */
+export function answerSiweLogIn(http: HttpParts, siwe: SiweSettings, request: HttpRequest): Promise<HttpAnswer> {
+  return answerProof(http, request, {
+    kind: 'siwe',
+    read: () => readSiweLogin(request),
+    logIn: async (parts, login) => {
+      const { user, tokens } = await logInWithSiwe(parts, siwe, login)
+      return { did: user.did, tokens, user }
+    }
+  })
+}
+
+/** The steps in which the kinds of login differ. */
+interface ProofRoute<Login> {
+  /** Kind of login in messages of the tracing channel. */
+  kind: 'login' | 'signup' | 'siwe'
+  read: () => Promise<Login>
+  /** Logs the user in. `user`: further fields of the answer. */
+  logIn: (parts: Parts, login: Login & Sender) => Promise<{ did: string; tokens: Tokens; user?: object }>
+}
+
+/** Sender of a login. */
+interface Sender {
+  client: Caller
+  readDeviceProof: ReadDeviceProof
+}
+
+/** Answers a proof of a DID with tokens. The client's budget of proofs is checked before the body is read. */
+async function answerProof<Login extends object>(
+  http: HttpParts,
+  request: HttpRequest,
+  route: ProofRoute<Login>
+): Promise<HttpAnswer> {
   const client = http.callerOf(request)
   assertProofBudget(http, client)
-  const deviceProof = readDeviceProof(http, request)
-  const login = readLogin(await readBody(request, MAX_BODY_BYTES))
+  const login = { ...(await route.read()), client, readDeviceProof: () => readDeviceProof(http, request) }
   // The deadline starts after the body has arrived, which may take 30 s.
   const parts = await http.parts()
-  const message = { serviceUrl: parts.settings.serviceUrl, kind: 'login' }
-  const run = (): Promise<Tokens> => logIn(parts, { ...login, client, deviceProof })
-  const tokens = await trace('login', message, run, () => ({ did: login.did }))
-  return http.transport.answerTokens(tokens, createNonceHeader(parts))
+  const run = (): ReturnType<typeof route.logIn> => route.logIn(parts, login)
+  const message = { serviceUrl: parts.settings.serviceUrl, kind: route.kind }
+  const isTraced = channels.login?.hasSubscribers === true
+  const { tokens, user } = await (isTraced ? trace('login', message, run, ({ did }) => ({ did })) : run())
+  return http.transport.answerTokens(parts, tokens, { user })
 }

@@ -14,6 +14,9 @@ const BODY_MILLISECONDS = 30_000
 /** Maximum body in bytes, unless an endpoint has another one. */
 export const MAX_BODY_BYTES = 16 * 1024
 
+/** Maximum body of an EIP-4361 login in bytes. */
+const MAX_SIWE_BODY_BYTES = 32 * 1024
+
 /** Content types of JSON, `application/json` and `application/<anything>+json`. */
 export const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i
 const FORM_TYPE = /^(?:application\/x-www-form-urlencoded|multipart\/)/i
@@ -59,27 +62,37 @@ export function parseJson(json: string | Uint8Array): unknown {
   }
 }
 
-/** Reads `{ did, sig }` or `{ response: { did, sig } }`. @throws DidAuthError ERR_REQUEST for both at once, ERR_DID */
-export function readLogin(body: Body): Omit<LoginRequest, 'client'> {
-  const fields = readResponseFields(body)
-  return { did: parseDid(readField(fields, 'did')), sig: readField(fields, 'sig') }
+/**
+ * Reads `{ did, sig }` or `{ response: { did, sig } }`.
+ * @throws DidAuthError as {@link readBody}; ERR_REQUEST for both forms at once, ERR_DID
+ */
+export async function readLogin(request: HttpRequest): Promise<Pick<LoginRequest, 'did' | 'sig'>> {
+  return parseLogin(readResponseFields(await readBody(request, MAX_BODY_BYTES)))
 }
 
-/** Reads the body of a sign up in either form. @throws DidAuthError ERR_REQUEST, ERR_DID */
-export function readSignUp(body: Body): Omit<SignUpRequest, 'client'> {
-  const fields = readResponseFields(body)
+/** Reads the body of a sign up in either form. @throws DidAuthError as {@link readLogin} */
+export async function readSignUp(
+  request: HttpRequest,
+  maxBytes: number
+): Promise<Pick<SignUpRequest, 'did' | 'sig' | 'credentialJwts' | 'claims'>> {
+  const fields = readResponseFields(await readBody(request, maxBytes))
   return {
-    ...readLogin(body),
+    ...parseLogin(fields),
     credentialJwts: parseCredentialJwts(readField(fields, 'credentials')),
     claims: parseClaims(readField(fields, 'claims'))
   }
 }
 
 /** Reads the body of an EIP-4361 login. It may have further fields. @throws DidAuthError ERR_MESSAGE */
-export function readSiweLogin(body: Body): Omit<SiweRequest, 'client'> {
+export async function readSiweLogin(request: HttpRequest): Promise<Pick<SiweRequest, 'message' | 'signature'>> {
+  const body = await readBody(request, MAX_SIWE_BODY_BYTES)
   const message = readField(body, 'message')
   if (typeof message === 'string') return { message, signature: readField(body, 'signature') }
   throw new DidAuthError('ERR_MESSAGE', { reason: { check: 'message', expected: 'a string', got: typeof message } })
+}
+
+function parseLogin(fields: Body): Pick<LoginRequest, 'did' | 'sig'> {
+  return { did: parseDid(readField(fields, 'did')), sig: readField(fields, 'sig') }
 }
 
 function readResponseFields(body: Body): Body {

@@ -1,27 +1,26 @@
 import { DidAuthError } from '../errors.js'
 import { refreshTokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
-import { trace } from '../tracing.js'
 import { readField } from '../protocol/json.js'
-import { createNonceHeader, readDeviceProof } from './device-proof.js'
+import { channels, trace } from '../tracing.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readBody } from './read-request.js'
+import { readDeviceProof } from './token-transport.js'
 
 const IDEMPOTENCY_KEY = /^("?)([A-Za-z0-9_-]{22,128})\1$/
 
 /** Answers `POST /refresh-token` with new tokens. */
 export async function answerRefresh(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
   const idempotencyKey = readIdempotencyKey(request)
-  const deviceProof = readDeviceProof(http, request)
   const refreshToken = await readRefreshToken(http, request)
   const client = http.callerOf(request)
   const parts = await http.parts()
+  const presented = { refreshToken, idempotencyKey, client, readDeviceProof: () => readDeviceProof(http, request) }
+  const run = (): ReturnType<typeof refreshTokens> => refreshTokens(parts, presented)
   const message = { serviceUrl: parts.settings.serviceUrl }
-  const run = (): ReturnType<typeof refreshTokens> =>
-    refreshTokens(parts, { refreshToken, idempotencyKey, client, deviceProof })
-  const { isRepeated, ...tokens } = await trace('refresh', message, run)
-  const headers = { ...(isRepeated && { 'Idempotent-Replayed': 'true' }), ...createNonceHeader(parts) }
-  return http.transport.answerTokens(tokens, headers)
+  const isTraced = channels.refresh?.hasSubscribers === true
+  const { isRepeated, ...tokens } = await (isTraced ? trace('refresh', message, run) : run())
+  return http.transport.answerTokens(parts, tokens, { headers: isRepeated ? { 'Idempotent-Replayed': 'true' } : {} })
 }
 
 /** Reads the refresh token of a request. The body is read only if no cookie has the token. */

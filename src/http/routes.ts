@@ -4,20 +4,19 @@ import { assertSameSite } from '../protocol/cross-origin.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
 import {
   answerLoginChallenge,
+  answerNonce,
   answerPostedLoginChallenge,
   answerPostedSignUpChallenge,
   answerSignUpChallenge
 } from './challenge.js'
 import type { HttpParts } from './guard.js'
-import { answerLogIn } from './log-in.js'
+import { answerLogIn, answerSignUp, answerSiweLogIn } from './log-in.js'
 import { answerLogOut, answerLogOutError } from './log-out.js'
 import { answerAuthorization, answerMachineError, answerMachineToken } from './machine-token.js'
 import { answerDiscovery, answerEndedSessions, answerKeys, answerServerMetadata } from './published.js'
 import { answerRefresh } from './refresh.js'
 import { answerResourceToken } from './resource-token.js'
 import { answerOwnSession, answerRevokedSession, answerSessions } from './sessions.js'
-import { answerSignUp } from './sign-up.js'
-import { answerNonce, answerSiweLogIn } from './siwe.js'
 
 /** Route of the library. It matches `path`, or `path/:parameter` with `hasParameter`. A GET route also answers HEAD. */
 export interface Route {

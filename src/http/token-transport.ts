@@ -1,16 +1,25 @@
 import type { Settings } from '../config/settings.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
+import type { PresentedProof } from '../flows/device-binding.js'
+import { issueNonce } from '../flows/nonces.js'
+import type { Parts } from '../flows/parts.js'
 import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { readField } from '../protocol/json.js'
+import { parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
 import { emptyAnswer, jsonAnswer } from './answers.js'
 
 const COOKIE_ATTRIBUTES = 'HttpOnly; Secure; SameSite=Strict'
+
+/** Header that gives clients a nonce for their next device proofs. @see RFC 9449, section 8 */
+export const NONCE_HEADER = 'DPoP-Nonce'
 
 const DID_AUTH_SCHEME = /^DIDAuth +([^ ]+)$/i
 
 type WithHeaders = Pick<HttpRequest, 'headers'>
 type WithCookies = Pick<HttpRequest, 'headers' | 'cookies'>
+
+type NonceParts = Pick<Parts, 'settings' | 'random' | 'clock'>
 
 /** Reads and answers tokens, see {@link createTokenTransport}. */
 export type TokenTransport = ReturnType<typeof createTokenTransport>
@@ -40,9 +49,16 @@ export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer 
       resourceIssuer && readBearerToken(headers.authorization),
     /** @throws DidAuthError ERR_REFRESH_TOKEN, ERR_DUPLICATE_COOKIE */
     readRefreshCookie: (request: WithCookies): string | undefined => read(request, refreshCookie, 'ERR_REFRESH_TOKEN'),
-    /** @param user - further fields of the body; in cookie mode they are the whole body */
-    answerTokens(tokens: Tokens, headers?: Record<string, string>, user?: object): HttpAnswer {
-      const { accessToken, refreshToken, refreshTokenSeconds } = tokens
+    /**
+     * Answers with tokens, and with a nonce for the next device proof.
+     * @param user - further fields of the body; in cookie mode they are the whole body
+     */
+    answerTokens(
+      parts: NonceParts,
+      { accessToken, refreshToken, refreshTokenSeconds }: Tokens,
+      { user, headers: ownHeaders }: { user?: object | undefined; headers?: Record<string, string> | undefined } = {}
+    ): HttpAnswer {
+      const headers = { ...ownHeaders, ...createNonceHeader(parts) }
       if (!useCookies) return jsonAnswer({ accessToken, refreshToken, ...user }, headers)
       const answer = user === undefined ? emptyAnswer(headers) : jsonAnswer(user, headers)
       const lifetime = `Max-Age=${String(refreshTokenSeconds)}; Path=/; ${formatExpires(refreshTokenSeconds)}`
@@ -59,6 +75,37 @@ export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer 
       return { ...answer, cookies: [`${accessCookie}=; ${expired}`, `${refreshCookie}=; ${expired}`] }
     }
   }
+}
+
+/**
+ * Reads the device proof of a request; undefined if it has none. A proxy may remove the path of `serviceUrl` or a part
+ * of it, so the proof may name the path with it or without.
+ */
+export function readDeviceProof(
+  { settings }: { settings: Pick<Settings, 'serviceUrl' | 'trustedOrigins'> },
+  request: HttpRequest
+): PresentedProof | undefined {
+  const proof = request.headers.dpop
+  if (proof === undefined) return undefined
+  const { method, originalUrl, mountPath } = request
+  const path = normalizePath(originalUrl)
+  const servicePath = (parseHttpUrl(settings.serviceUrl)?.pathname ?? '').replace(/\/+$/, '')
+  const paths = [path, servicePath + path]
+  // Express ignores case in mount paths.
+  const hasMountPath = servicePath.toLowerCase().endsWith(mountPath.toLowerCase())
+  if (hasMountPath) paths.push(servicePath + path.slice(mountPath.length))
+  return { proof, method, origins: settings.trustedOrigins, paths }
+}
+
+/** Returns the header with a new nonce for device proofs; no header if logins bind no sessions. */
+export function createNonceHeader(parts: NonceParts): Readonly<Record<string, string>> {
+  const { deviceBinding } = parts.settings
+  return deviceBinding.mode === 'off' ? {} : { [NONCE_HEADER]: issueNonce(parts, deviceBinding).nonce }
+}
+
+/** Returns the path of a request in the spelling of the URL Standard, without query; empty if it is no path. */
+function normalizePath(originalUrl: string): string {
+  return parseUrl(`http://host${originalUrl}`)?.pathname ?? ''
 }
 
 /** Formats the attribute for clients that do not know `Max-Age`. Browsers compare it with their own clock. */
