@@ -7,7 +7,7 @@ import type { DidAuthConfig } from './config/options.js'
 import { DidAuthError } from './errors.js'
 import './express-types.js'
 import { createApprovalGuard, createDidGuard, type DescribeRequest } from './express/guards.js'
-import { mountRoutes, type ExpressApp } from './express/mount-routes.js'
+import { mountRoutes, type ExpressApp } from './express/express-routes.js'
 import type { GuardOptions } from './http/guard.js'
 
 /** A middleware that protects a route. */

@@ -62,7 +62,12 @@ const LAYERS: readonly Layer[] = [
   // The deadline and the client of a request, which setup passes on, also to the store.
   { name: 'request', files: /^src\/current-client\.ts$/, uses: ['errors', 'ports', HELPERS], packages: /^node:/ },
   // Fair shares for client networks, also in stores.
-  { name: 'limiter', files: /^src\/adapters\/concurrency-limiter\.ts$/, uses: ['errors'], packages: /^node:events$/ },
+  {
+    name: 'limiter',
+    files: /^src\/adapters\/concurrency-limiter\.ts$/,
+    uses: ['errors', 'protocol', 'ports', HELPERS],
+    packages: /^node:events$/
+  },
   {
     name: 'adapters',
     files: /^src\/adapters\//,
@@ -283,8 +288,8 @@ describe('findLayerFaults', () => {
         'src/protocol/did.ts': "import { DidAuthError } from '../errors.js'\nimport { Buffer } from 'node:buffer'",
         'src/protocol/jwt.ts': "export * from './did.js'",
         'src/http/routes.ts': "import { parseDid } from '../protocol/did.js'",
-        'src/express/mount-routes.ts': "import type { Express } from 'express'\nimport '../http/routes.js'",
-        'src/setup-did-auth.ts': "import './express/mount-routes.js'",
+        'src/express/express-routes.ts': "import type { Express } from 'express'\nimport '../http/routes.js'",
+        'src/setup-did-auth.ts': "import './express/express-routes.js'",
         'src/adapters/memory-sessions.ts': '',
         'src/testing/wallet.ts': "import '../adapters/memory-sessions.js'",
         'servers/http/listen.ts': "import express from 'express'",

@@ -6,7 +6,7 @@ import { verifyApprovedRequest } from '../http/approval.js'
 import { describeUser, hasToken, passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
 import { JSON_TYPE, parseJson, receiveBody } from '../http/read-request.js'
 import type { AuthenticatedUser } from '../ports.js'
-import { ExpressRequest, hasParsedBody } from './express-request.js'
+import { ExpressRequest, hasParsedBody } from './express-routes.js'
 import { sendError } from './send-error.js'
 
 /** Maximum body in bytes of a request that its user approves: the default limit of `express.json()`. */

@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express'
 import { createErrorAnswerer, type AnswerError, type ErrorAnswererOptions } from '../http/answer-error.js'
-import { ExpressRequest, sendAnswer } from './express-request.js'
+import { ExpressRequest, sendAnswer } from './express-routes.js'
 
 /** Answers a request with an error, unless another answer has been started. */
 export type SendError = (req: Request, res: Response, error: unknown) => void

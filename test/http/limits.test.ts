@@ -3,7 +3,7 @@ import type { Express, Request } from 'express'
 import { type DidAuthConfig, type Logger, memoryStore, type QuotaCharge, type Store } from 'express-did-auth'
 import { readCookieTokens } from '../support/servers/app-client.js'
 import { testApp } from '../support/servers/test-app.js'
-import { ExpressRequest } from '../../src/express/express-request.js'
+import { ExpressRequest } from '../../src/express/express-routes.js'
 import { createCallerFinder, computeClientNetwork } from '../../src/http/client-network.js'
 import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 

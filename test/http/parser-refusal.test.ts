@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import express, { type ErrorRequestHandler } from 'express'
 import request from 'supertest'
-import { toParserRefusal } from '../../src/express/mount-routes.js'
+import { toParserRefusal } from '../../src/express/express-routes.js'
 import { setCookies } from '../support/servers/app-client.js'
 import { testApp } from '../support/servers/test-app.js'
 import { createForm, createMachine, machineConfig } from '../support/fixtures/machines.js'
