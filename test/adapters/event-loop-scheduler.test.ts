@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
-import { EventLoopScheduler } from '../../src/adapters/event-loop-scheduler.js'
+import { EventLoopScheduler } from '../../src/adapters/concurrency-limiter.js'
 import type { Client } from '../../src/ports.js'
 import { refusal } from '../support/fixtures/refusal.js'
 

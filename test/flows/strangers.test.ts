@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { EventLoopScheduler } from '../../src/adapters/event-loop-scheduler.js'
+import { EventLoopScheduler } from '../../src/adapters/concurrency-limiter.js'
 import { DidAuthError } from '../../src/errors.js'
 import { logIn } from '../../src/flows/log-in.js'
 import type { Caller } from '../../src/flows/limits.js'
