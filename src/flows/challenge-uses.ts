@@ -16,22 +16,7 @@ export async function countUses(
 }
 
 /** The use of a challenge after its answer was verified. */
-export type VerifiedUse = Pick<ChallengeUse, 'flow' | 'window' | 'useCount' | 'consumesBoth'>
-
-/**
- * Consumes an answered challenge, so that one signature opens one session.
- * @throws DidAuthError ERR_CHALLENGE_USED if another request consumed it first, ERR_CHALLENGE_EXPIRED, ERR_BUSY,
- * ERR_STORE
- */
-export async function consumeChallenge(
-  parts: Pick<Parts, 'settings' | 'store' | 'clock'>,
-  did: string,
-  use: VerifiedUse
-): Promise<void> {
-  if (!parts.settings.singleUse) return
-  const expiresAtSeconds = Math.ceil((use.window + 1) * parts.settings.challengeWindowSeconds)
-  await consumeUse(parts, { did, ...use, expiresAtSeconds })
-}
+export type VerifiedUse = Omit<ChallengeUse, 'service' | 'nowSeconds'>
 
 interface UseParts {
   settings: Pick<Settings, 'serviceUrl'>
@@ -40,19 +25,41 @@ interface UseParts {
 }
 
 /**
- * Consumes a challenge that contains its own expiry, such as a nonce, also with `replayProtection: 'window'`. In the
- * store it is the only use of its own window.
+ * Consumes an answered challenge or nonce, so that one signature opens one session.
+ * @throws DidAuthError ERR_CHALLENGE_USED if another request consumed it first, ERR_CHALLENGE_EXPIRED, ERR_BUSY,
+ * ERR_STORE
+ */
+export async function consumeUse(parts: UseParts, use: VerifiedUse): Promise<void> {
+  const { expiresAtSeconds } = use
+  const nowSeconds = parts.clock.nowSeconds()
+  // The window may have ended after the signature was verified. The challenge is then expired and not used.
+  if (nowSeconds >= expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
+  const outcome = await parts.store.consumeChallenge({ service: parts.settings.serviceUrl, ...use, nowSeconds })
+  if (outcome === 'taken') throw new DidAuthError('ERR_CHALLENGE_USED')
+  if (outcome === 'full') {
+    const retryAfterSeconds = expiresAtSeconds + USES_OUTLIVE_WINDOW_SECONDS - nowSeconds
+    throw new DidAuthError('ERR_BUSY', { retryAfterSeconds })
+  }
+}
+
+/**
+ * Returns the use of a challenge that contains its own expiry, such as a nonce. In the store it is the only use of its
+ * own window. It is consumed also with `replayProtection: 'window'`.
  * @param name - name of the challenge, unique within the service
  * @param issued - the time slot of its issue, and its expiry in seconds since the Unix epoch
- * @throws DidAuthError as {@link consumeChallenge}
  */
+export function createSingleUse(name: string, issued: { slot: number; expiresAtSeconds: number }): VerifiedUse {
+  const { slot: window, expiresAtSeconds } = issued
+  return { did: name, window, flow: 'logIn', useCount: 0, consumesBoth: false, expiresAtSeconds }
+}
+
+/** Consumes a challenge that contains its own expiry: {@link createSingleUse}, {@link consumeUse}. */
 export async function consumeOnce(
   parts: UseParts,
   name: string,
-  { slot, expiresAtSeconds }: { slot: number; expiresAtSeconds: number }
+  issued: { slot: number; expiresAtSeconds: number }
 ): Promise<void> {
-  const use = { did: name, window: slot, flow: 'logIn', useCount: 0, consumesBoth: false } as const
-  await consumeUse(parts, { ...use, expiresAtSeconds })
+  await consumeUse(parts, createSingleUse(name, issued))
 }
 
 /** Length of the slots of names that their sender chose, in seconds. */
@@ -67,7 +74,7 @@ const NAME_EXTRA_SECONDS = 60
  * other one, so that at most one of them succeeds.
  * @param exp - expiry of the name in seconds since the Unix epoch
  * @param maxSeconds - maximum distance of `exp` from now; with 60 s, less than half of a slot
- * @throws DidAuthError as {@link consumeChallenge}
+ * @throws DidAuthError as {@link consumeUse}
  */
 export async function consumeName(
   parts: UseParts & { store: ChallengeUseStore },
@@ -83,17 +90,4 @@ export async function consumeName(
   const { serviceUrl: service } = parts.settings
   const { logIn } = await parts.store.countChallengeUses({ service, did: name, window: neighbour })
   if (logIn > 0) throw new DidAuthError('ERR_CHALLENGE_USED')
-}
-
-async function consumeUse(parts: UseParts, use: Omit<ChallengeUse, 'service' | 'nowSeconds'>): Promise<void> {
-  const { expiresAtSeconds } = use
-  const nowSeconds = parts.clock.nowSeconds()
-  // The window may have ended after the signature was verified. The challenge is then expired and not used.
-  if (nowSeconds >= expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
-  const outcome = await parts.store.consumeChallenge({ service: parts.settings.serviceUrl, ...use, nowSeconds })
-  if (outcome === 'taken') throw new DidAuthError('ERR_CHALLENGE_USED')
-  if (outcome === 'full') {
-    const retryAfterSeconds = expiresAtSeconds + USES_OUTLIVE_WINDOW_SECONDS - nowSeconds
-    throw new DidAuthError('ERR_BUSY', { retryAfterSeconds })
-  }
 }

@@ -1,24 +1,25 @@
 import type { NewSession } from '../ports.js'
+import type { EthrDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
+import { consumeUse, type VerifiedUse } from './challenge-uses.js'
 import { bindToDevice, type ReadDeviceProof } from './device-binding.js'
 import { computeListUntil } from './end-session.js'
 import { charge, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 import { issueFirstTokens, type Tokens } from './tokens.js'
-import type { ProvedUser } from './user.js'
 
 /** A login whose proof is valid, and not consumed yet. */
 export interface VerifiedLogin {
   event: 'login' | 'signup'
-  user: ProvedUser
+  user: EthrDid
   client: Caller
   proof: LoginProof
   /** Reads the device proof, by which the session is bound to a device. */
   readDeviceProof: ReadDeviceProof | undefined
-  /** Consumes the challenge or nonce. Of simultaneous logins with one proof, exactly one succeeds. */
-  consume: () => Promise<void>
+  /** Use of the challenge or nonce. Undefined with `replayProtection: 'window'`: the proof may be repeated. */
+  use: VerifiedUse | undefined
   /** Undefined: every user who proves control may log in. */
   logic: (() => unknown) | undefined
   /** Claims of the login method, which business logic cannot replace. */
@@ -27,15 +28,16 @@ export interface VerifiedLogin {
 
 /**
  * Completes every kind of login, in this order: verifies the device proof, charges the budget of logins, consumes
- * the proof of the DID, asks the business logic, opens the session.
+ * the proof of the DID, asks the business logic, opens the session. Of simultaneous logins with one proof, exactly one
+ * succeeds.
  * @throws DidAuthError ERR_DEVICE_PROOF, ERR_DEVICE_NONCE, ERR_TOO_MANY_REQUESTS, ERR_CHALLENGE_USED, ERR_STORE, any
  * code of `runBusinessLogic` and `openSession`
  */
 export async function completeLogin(parts: LoginParts, login: VerifiedLogin): Promise<Tokens> {
-  const { event, user, client, proof, logic, claims } = login
+  const { event, user, client, proof, use, logic, claims } = login
   const binding = bindToDevice(parts, login.readDeviceProof)
   await charge(parts, client, 'logins')
-  await login.consume()
+  if (use !== undefined) await consumeUse(parts, use)
   const logicClaims = logic && (await runBusinessLogic(parts, logic))
   const hasOwnClaims = claims !== undefined || binding !== undefined
   const tokenClaims = hasOwnClaims ? { ...logicClaims, ...claims, ...binding } : logicClaims
@@ -49,7 +51,7 @@ export async function completeLogin(parts: LoginParts, login: VerifiedLogin): Pr
  */
 async function openSession(
   parts: LoginParts,
-  user: ProvedUser,
+  user: EthrDid,
   session: Pick<VerifiedLogin, 'event' | 'proof'> & Pick<NewSession, 'tokenClaims' | 'description'>
 ): Promise<Tokens> {
   const { settings, clock, store, logger, report } = parts

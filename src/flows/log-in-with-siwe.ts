@@ -1,6 +1,6 @@
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
-import { ethrDid, toContractDid } from '../protocol/did.js'
+import { ethrDid, parseEthrDid, toContractDid } from '../protocol/did.js'
 import { RESERVED_STATEMENT } from '../protocol/format-siwe-message.js'
 import { toAccountId, assertInTime, assertOwnSite, parseSiweMessage, type Account } from '../protocol/siwe-message.js'
 import { completeLogin } from './complete-login.js'
@@ -8,8 +8,8 @@ import type { ReadDeviceProof } from './device-binding.js'
 import type { Tokens } from './tokens.js'
 import { chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
-import { consumeNonce, verifyNonce } from './nonces.js'
-import { findControllers, identifyUser } from './user.js'
+import { createNonceUse, verifyNonce } from './nonces.js'
+import { findControllers } from './user.js'
 import { verifyAccount } from './verify-account.js'
 
 /** The body of a login by an EIP-4361 message, and its sender. */
@@ -41,7 +41,7 @@ export async function logInWithSiwe(
     const method = await verifyAccount(parts, { account, message: text, signature, client })
     // The same address may belong to another contract on another chain, so the DID contains the chain's number.
     if (method === 'contract') did = toContractDid(account)
-    const user = identifyUser(curve, did)
+    const user = parseEthrDid(did, curve)
     if (!(await findControllers(parts, user, client)).has(account.address)) {
       const expected = 'a DID whose document still lists the address in the DID'
       throw new DidAuthError('ERR_CHALLENGE', { reason: { check: 'control', expected, option: 'didControl' } })
@@ -56,7 +56,7 @@ export async function logInWithSiwe(
       client,
       proof: { message: text, signature: String(signature) },
       readDeviceProof,
-      consume: () => consumeNonce(parts, nonce),
+      use: createNonceUse(nonce),
       logic: logic && (() => logic(user.did, identity)),
       claims: { acct: toAccountId(account), amr: [method] }
     })

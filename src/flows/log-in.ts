@@ -2,17 +2,17 @@ import { DidAuthError } from '../errors.js'
 import { usesDisclosure } from '../config/settings.js'
 import type { ChallengeFlow, UserIdentity } from '../ports.js'
 import { challengeWindow, explainRefusal, findSignedMessage } from '../protocol/challenge.js'
-import { chainIdOfDid } from '../protocol/did.js'
+import type { EthrDid } from '../protocol/did.js'
+import { parseSignature } from '../protocol/ecdsa-signature.js'
 import { listAcceptedMessages } from '../protocol/login-message.js'
-import { parseSignature } from '../protocol/personal-sign.js'
 import { findMissing, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
-import { consumeChallenge, countUses, type VerifiedUse } from './challenge-uses.js'
+import { countUses, type VerifiedUse } from './challenge-uses.js'
 import { completeLogin } from './complete-login.js'
 import type { ReadDeviceProof } from './device-binding.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
 import type { Tokens } from './tokens.js'
-import { findControllers, identifyKeyUser, type ProvedUser } from './user.js'
+import { findControllers, identifyKeyUser } from './user.js'
 
 /** The body of a login, and its sender. */
 export type LoginRequest = { did: string; sig: unknown; client: Caller; readDeviceProof?: ReadDeviceProof }
@@ -91,7 +91,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
       client: request.client,
       proof: { message, signature: String(request.sig) },
       readDeviceProof: request.readDeviceProof,
-      consume: () => consumeChallenge(parts, canonicalDid, use),
+      use,
       logic: logic && (() => logic({ canonicalDid, address }))
     })
   } catch (error) {
@@ -105,11 +105,11 @@ async function verifyControl(
   parts: LoginParts,
   { did, sig, client }: LoginRequest,
   { flow, credentialJwts }: Proof
-): Promise<{ user: ProvedUser; use: VerifiedUse; message: string }> {
+): Promise<{ user: EthrDid; use: VerifiedUse | undefined; message: string }> {
   const { settings, curve, scheduler } = parts
   const { loginDomains, loginDialects } = settings
   const user = identifyKeyUser(settings, curve, did)
-  const signature = parseSignature(sig, chainIdOfDid(did))
+  const signature = parseSignature(sig, user.chainId)
   const window = challengeWindow(parts.clock.nowSeconds(), settings.challengeWindowSeconds)
   const controllers = await findControllers(parts, user, client)
   const useCount = await countUses(parts, user.canonicalDid, window, flow)
@@ -121,7 +121,9 @@ async function verifyControl(
   // A message of two lines is valid for a login and for a sign up without credentials.
   const consumesBoth = message?.split('\n').length === 2
   if (message !== undefined && signer !== undefined) {
-    return { user: { ...user, address: signer }, use: { flow, window, useCount, consumesBoth }, message }
+    const expiresAtSeconds = Math.ceil((window + 1) * settings.challengeWindowSeconds)
+    const use = { did: user.canonicalDid, flow, window, useCount, consumesBoth, expiresAtSeconds }
+    return { user: { ...user, address: signer }, use: settings.singleUse ? use : undefined, message }
   }
 
   // Recoveries that only explain a refusal run in the background, after waiting logins.

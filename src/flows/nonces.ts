@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { NonceSettings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
-import { consumeOnce } from './challenge-uses.js'
+import { consumeUse, createSingleUse, type VerifiedUse } from './challenge-uses.js'
 import type { Parts } from './parts.js'
 
 const SLOT_SECONDS = 10
@@ -43,9 +43,14 @@ export function verifyNonce({ clock }: Pick<Parts, 'clock'>, settings: NonceSett
   return { nonce, slot, expiresAtSeconds }
 }
 
-/** Consumes a verified nonce of EIP-4361. @throws DidAuthError as `consumeOnce` */
+/** Returns the use of a verified nonce of EIP-4361. */
+export function createNonceUse(nonce: VerifiedNonce): VerifiedUse {
+  return createSingleUse(`siwe:${nonce.nonce}`, nonce)
+}
+
+/** Consumes a verified nonce of EIP-4361. @throws DidAuthError as `consumeUse` */
 export function consumeNonce(parts: Pick<Parts, 'settings' | 'store' | 'clock'>, nonce: VerifiedNonce): Promise<void> {
-  return consumeOnce(parts, `siwe:${nonce.nonce}`, nonce)
+  return consumeUse(parts, createNonceUse(nonce))
 }
 
 function computeEnd(slot: number, { nonceSeconds }: NonceSettings): number {

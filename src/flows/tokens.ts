@@ -1,15 +1,15 @@
-import { Buffer } from 'node:buffer'
-import { createHmac } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import { DidAuthError } from '../errors.js'
 import { createAccessTokenPayload, replaceClaims, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
-import type { AuthenticatedUser, Client, Curve } from '../ports.js'
+import type { AuthenticatedUser, Client } from '../ports.js'
+import type { EthrDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
 import { assertBoundDevice, type ReadDeviceProof } from './device-binding.js'
 import { computeListUntil, endSession } from './end-session.js'
 import type { LoginParts, Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
-import { identifySessionUser, type ProvedUser } from './user.js'
+import { identifySessionUser } from './user.js'
 
 const REFRESH_TOKEN = /^([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
 const USER_TAG_BYTES = 6
@@ -90,7 +90,7 @@ export async function refreshTokens(
  */
 export async function issueFirstTokens(
   parts: LoginParts,
-  user: ProvedUser,
+  user: EthrDid,
   tokenClaims: JsonObject | undefined,
   nowSeconds: number
 ): Promise<{ sessionId: string; refreshToken: StorableToken; accessToken: string }> {
@@ -104,9 +104,9 @@ export async function issueFirstTokens(
  * Creates a session id, base64url: 6 bytes of the SHA-256 of the canonical DID, by which stores can find the user's
  * shard, and 12 random bytes.
  */
-function createSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, user: ProvedUser): string {
-  const userTag = curve.sha256(user.canonicalDid).subarray(0, USER_TAG_BYTES)
-  return Buffer.from(userTag).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
+function createSessionId({ random }: Pick<Parts, 'random'>, user: EthrDid): string {
+  const hash = createHash('sha256').update(user.canonicalDid).digest()
+  return hash.subarray(0, USER_TAG_BYTES).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
 }
 
 /**
@@ -114,12 +114,12 @@ function createSessionId({ curve, random }: Pick<Parts, 'curve' | 'random'>, use
  * @throws DidAuthError ERR_REFRESH_TOKEN if the session or its token is unknown, ERR_STORE
  */
 export async function findPresentedSession(
-  { settings, curve, store }: Pick<Parts, 'settings' | 'curve' | 'store'>,
+  { settings, store }: Pick<Parts, 'settings' | 'store'>,
   received: unknown
 ): Promise<{ presented: { token: string; hash: string }; session: StoredSession }> {
   const sessionId = typeof received === 'string' ? REFRESH_TOKEN.exec(received)?.[1] : undefined
   if (typeof received !== 'string' || sessionId === undefined) throw createRefusal('form', typeof received)
-  const presented = { token: received, hash: hashRefreshToken(curve, received) }
+  const presented = { token: received, hash: hashRefreshToken(received) }
   const session = await store.findSession(settings.serviceUrl, sessionId)
   if (session === undefined) throw createRefusal('session', 'unknown')
   if (!isTokenOf(session, presented.hash)) throw createRefusal('secret', 'unknown')
@@ -129,7 +129,7 @@ export async function findPresentedSession(
 /** Signs an access token for a session. @throws DidAuthError ERR_SIGNER */
 async function issueAccessToken(
   parts: Pick<Parts, 'settings' | 'random' | 'serviceKey' | 'deadline' | 'verifiedTokens'>,
-  user: ProvedUser,
+  user: EthrDid,
   session: { sessionId: string; tokenClaims: JsonObject | undefined },
   nowSeconds: number
 ): Promise<string> {
@@ -143,8 +143,8 @@ async function issueAccessToken(
 }
 
 /** Hashes a refresh token for the store: SHA-256 as base64url. Its 256 random bits need no salt. */
-export function hashRefreshToken(curve: Pick<Curve, 'sha256'>, refreshToken: string): string {
-  return Buffer.from(curve.sha256(refreshToken)).toString('base64url')
+export function hashRefreshToken(refreshToken: string): string {
+  return createHash('sha256').update(refreshToken).digest('base64url')
 }
 
 /** A refresh token, the hash under which it is stored, and its expiry in seconds since the Unix epoch. */
@@ -156,7 +156,7 @@ interface StorableToken {
 
 /** Creates a refresh token of a session, `<sessionId>.<secret>`. */
 export function createRefreshToken(
-  { curve, random, settings }: Pick<Parts, 'curve' | 'random' | 'settings'>,
+  { random, settings }: Pick<Parts, 'random' | 'settings'>,
   { sessionId, createdAtSeconds }: Pick<Session, 'sessionId' | 'createdAtSeconds'>,
   nowSeconds: number,
   secret = random.id(SECRET_BYTES)
@@ -164,7 +164,7 @@ export function createRefreshToken(
   const { sessionSeconds, absoluteSessionSeconds } = settings
   const token = `${sessionId}.${secret}`
   const expiresAtSeconds = Math.min(nowSeconds + sessionSeconds, createdAtSeconds + absoluteSessionSeconds)
-  return { token, hash: hashRefreshToken(curve, token), expiresAtSeconds }
+  return { token, hash: hashRefreshToken(token), expiresAtSeconds }
 }
 
 /** Derives the secret of the next token, equal for equal `Idempotency-Key`s; undefined if the request has no key. */
@@ -189,7 +189,7 @@ function createRefusal(check: string, got: string): DidAuthError {
  */
 async function decideClaims(
   parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'deadline' | 'logger' | 'report' | 'systemErrorCodes'>,
-  { did, canonicalDid, address }: ProvedUser,
+  { did, canonicalDid, address }: EthrDid,
   session: StoredSession
 ): Promise<JsonObject | undefined> {
   const { settings, report } = parts

@@ -1,23 +1,13 @@
 import type { Settings } from '../config/settings.js'
 import { DidAuthError } from '../errors.js'
-import type { Client, UserIdentity } from '../ports.js'
+import type { Client } from '../ports.js'
 import type { Curve } from '../protocol/curve.js'
-import { addressOfDid, assertNetwork, canonicalDid, findNetworkNumber, networkOfDid } from '../protocol/did.js'
+import { assertNetwork, findNetworkNumber, networkOfDid, parseEthrDid, type EthrDid } from '../protocol/did.js'
 import type { Session } from '../protocol/session.js'
 import { endSession } from './end-session.js'
 import type { Parts } from './parts.js'
 
 const ADDRESS = /^0x[0-9a-f]{40}$/
-
-/** A user who proved control of a DID. */
-export interface ProvedUser extends UserIdentity {
-  did: string
-}
-
-/** Returns a DID with its comparable forms. @throws DidAuthError ERR_DID_UNSUPPORTED as `addressOfDid` */
-export function identifyUser(curve: Curve, did: string): ProvedUser {
-  return { did, canonicalDid: canonicalDid(did), address: addressOfDid(did, curve) }
-}
 
 /** Whether a DID contains the number of a chain in `contractWallets`. These DIDs belong to contracts. */
 export function isContractDid({ contractWallets }: Pick<Settings, 'contractWallets'>, did: string): boolean {
@@ -46,9 +36,9 @@ export function identifyKeyUser(
   settings: Pick<Settings, 'networks' | 'contractWallets'>,
   curve: Curve,
   did: string
-): ProvedUser {
+): EthrDid {
   assertKeyDid(settings, did)
-  return identifyUser(curve, did)
+  return parseEthrDid(did, curve)
 }
 
 /**
@@ -57,7 +47,7 @@ export function identifyKeyUser(
  */
 export async function findControllers(
   { didControllers }: Pick<Parts, 'didControllers'>,
-  { did, address }: ProvedUser,
+  { did, address }: EthrDid,
   client: Client
 ): Promise<ReadonlySet<string>> {
   const controllers = didControllers === undefined ? new Set([address]) : await didControllers.of(did, client)
@@ -86,9 +76,9 @@ export async function identifySessionUser(
   parts: Pick<Parts, 'settings' | 'clock' | 'curve' | 'store' | 'report' | 'didControllers'>,
   { sessionId, did, tokenClaims }: Pick<Session, 'sessionId' | 'did' | 'tokenClaims'>,
   client: Client
-): Promise<ProvedUser> {
+): Promise<EthrDid> {
   const { settings, report } = parts
-  const identity = identifyUser(parts.curve, did)
+  const identity = parseEthrDid(did, parts.curve)
   const address = getController(settings, tokenClaims, identity.address)
   const user = { ...identity, address }
   if (await isInControl(parts, user, client)) return user
@@ -100,7 +90,7 @@ export async function identifySessionUser(
 
 async function isInControl(
   { didControllers }: Pick<Parts, 'didControllers'>,
-  { did, address }: ProvedUser,
+  { did, address }: EthrDid,
   client: Client
 ): Promise<boolean> {
   if (didControllers === undefined) return true

@@ -1,14 +1,14 @@
 import type { SiweSettings } from '../config/settings.js'
 import { DidAuthError, errorStatuses } from '../errors.js'
 import type { AuthenticatedUser } from '../ports.js'
-import { toContractDid } from '../protocol/did.js'
+import { parseEthrDid, toContractDid } from '../protocol/did.js'
 import { encodeHex } from '../protocol/encoding.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { assertInTime, assertOwnSite, parseSiweMessage } from '../protocol/siwe-message.js'
 import { chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { consumeNonce, issueNonce, verifyNonce } from './nonces.js'
-import { findControllers, identifyUser, isContractDid } from './user.js'
+import { findControllers, isContractDid } from './user.js'
 import { verifyAccount } from './verify-account.js'
 
 /** Message and signature of an approval, as received. */
@@ -61,7 +61,7 @@ async function consumeApproval(
   if (message.requestId !== encodeHex(parts.curve.sha256(rawBody)))
     throw createRefusal('Request ID', 'SHA-256 of the body')
   const account = { address: message.address.toLowerCase(), chainId: message.chainId }
-  const controllers = await findControllers(parts, identifyUser(parts.curve, user.claims.sub), client)
+  const controllers = await findControllers(parts, parseEthrDid(user.claims.sub, parts.curve), client)
   if (!controllers.has(account.address)) throw createRefusal('address', 'one that controls the DID of the session')
   const method = await verifyAccount(parts, { account, ...approval, client })
   // The same address may belong to another party as a contract on another chain, or as a key.

@@ -1,10 +1,10 @@
 import { DidAuthError } from '../errors.js'
-import type { Curve } from './curve.js'
+import { recoverPersonalSigner, type Curve } from './curve.js'
 import { addressOfDid } from './did.js'
 import { encodeHex } from './encoding.js'
 import { parseApprovalStatement, type ApprovedRequest } from './format-siwe-message.js'
 import { parseOwnSiweMessage, type LoginProof } from './login-proof.js'
-import { parseSignature, recoverPersonalSigner } from './personal-sign.js'
+import { parseSignature } from './ecdsa-signature.js'
 
 /** Evidence of an approved request, as in `req.auth.approval`. */
 export interface ApprovalProof extends LoginProof {

@@ -1,6 +1,6 @@
 import type { DidAuthErrorCode } from '../errors.js'
-import type { Curve } from './curve.js'
-import { recoverPersonalSigner, type RecoverableSignature } from './personal-sign.js'
+import { recoverPersonalSigner, type Curve } from './curve.js'
+import type { RecoverableSignature } from './ecdsa-signature.js'
 
 /** Values from which a challenge is computed. */
 export interface ChallengeInput {

@@ -1,3 +1,5 @@
+import type { RecoverableSignature } from './ecdsa-signature.js'
+
 /**
  * Signatures of secp256k1 and the hashes SHA-256 and Keccak-256: everything that runs in native or WASM code.
  * Lengths: `hash` 32 bytes, `signature` 64 bytes (r then s, big-endian), `publicKey` 65 bytes (uncompressed, first byte
@@ -74,13 +76,18 @@ export function addressOfPublicKey(curve: Pick<Curve, 'keccak256Hex'>, publicKey
   return `0x${curve.keccak256Hex(publicKey.subarray(1)).slice(-40)}`
 }
 
-/** Recovers the address of the key that signed the Keccak-256 hash of a text; undefined if no key can have done so. */
-export function recoverAddress(
+/** Returns the hash that `personal_sign` signs. @see EIP-191, version 0x45 */
+export function hashPersonalMessage(curve: Pick<Curve, 'keccak256'>, message: string): Uint8Array {
+  const length = new TextEncoder().encode(message).length
+  return curve.keccak256(`\x19Ethereum Signed Message:\n${String(length)}${message}`)
+}
+
+/** Recovers the address that signed a message with `personal_sign`; undefined if no key can have made the signature. */
+export function recoverPersonalSigner(
   curve: Pick<Curve, 'keccak256' | 'keccak256Hex' | 'recover'>,
-  text: string,
-  signature: Uint8Array,
-  recovery: number
+  message: string,
+  { bytes, recovery }: RecoverableSignature
 ): string | undefined {
-  const publicKey = curve.recover(curve.keccak256(text), signature, recovery)
+  const publicKey = curve.recover(hashPersonalMessage(curve, message), bytes, recovery)
   return publicKey && addressOfPublicKey(curve, publicKey)
 }

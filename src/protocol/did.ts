@@ -42,6 +42,33 @@ export function parseDid(value: unknown): string {
   throw new DidAuthError('ERR_DID', { reason: { check: 'did', expected, got: typeof value } })
 }
 
+/** Functions of a curve that compute the address of a public key in a DID. */
+type KeyCurve = Pick<Curve, 'decompress' | 'keccak256Hex'>
+
+/** A did:ethr, and the values that it contains. */
+export interface EthrDid {
+  /** The DID as received. */
+  readonly did: string
+  /** The DID in lower case, see {@link canonicalDid}. */
+  readonly canonicalDid: string
+  /** Address whose key controls the DID, lower case with `0x`. */
+  readonly address: string
+  /** Number of the network, see {@link chainIdOfDid}. */
+  readonly chainId: number | undefined
+}
+
+/** Parses a did:ethr. @param curve - as for {@link addressOfDid} @throws DidAuthError ERR_DID_UNSUPPORTED as there */
+export function parseEthrDid(did: string, curve?: KeyCurve): EthrDid {
+  const [, network = '', address, compressedKey] = ETHR_DID.exec(did) ?? []
+  const publicKey = compressedKey && curve?.decompress(decodeHex(compressedKey))
+  const keyAddress = curve && publicKey ? addressOfPublicKey(curve, publicKey) : address?.toLowerCase()
+  if (keyAddress !== undefined) {
+    return { did, canonicalDid: did.toLowerCase(), address: keyAddress, chainId: findChainId(network) }
+  }
+  const expected = 'did:ethr:[network:]0x<40 hex>, or 0x02|03<64 hex> of a point on the curve'
+  throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason: { check: 'did', expected } })
+}
+
 /**
  * Returns the address whose key controls a did:ethr, lower case with `0x`. The DID contains the address, or a public
  * key from which it is computed.
@@ -50,15 +77,8 @@ export function parseDid(value: unknown): string {
  * `did:ethr:[network:]0x(02|03)<64 hex>`; also if its public key is no point of the curve, or `curve` is missing for it
  * @see ethr DID method specification, "Method Specific Identifier"
  */
-export function addressOfDid(did: string, curve?: Pick<Curve, 'decompress' | 'keccak256Hex'>): string {
-  const [, , address, compressedKey] = ETHR_DID.exec(did) ?? []
-  if (address !== undefined) return address.toLowerCase()
-  const publicKey = compressedKey && curve?.decompress(decodeHex(compressedKey))
-  if (curve === undefined || !publicKey) {
-    const expected = 'did:ethr:[network:]0x<40 hex>, or 0x02|03<64 hex> of a point on the curve'
-    throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason: { check: 'did', expected } })
-  }
-  return addressOfPublicKey(curve, publicKey)
+export function addressOfDid(did: string, curve?: KeyCurve): string {
+  return parseEthrDid(did, curve).address
 }
 
 /** Returns the did:ethr of an address. @param network - empty for Ethereum */
@@ -127,6 +147,10 @@ export function findNetworkNumber(network: string | undefined): number | undefin
 
 /** Returns the chain id of a did:ethr if its network is a number or a well-known name; else undefined. */
 export function chainIdOfDid(did: string): number | undefined {
-  const network = networkOfDid(did)?.toLowerCase() ?? ''
-  return findNetworkNumber(network) ?? CHAIN_IDS.get(network)
+  return findChainId(networkOfDid(did) ?? '')
+}
+
+function findChainId(network: string): number | undefined {
+  const name = network.toLowerCase()
+  return findNetworkNumber(name) ?? CHAIN_IDS.get(name)
 }

@@ -1,8 +1,8 @@
 import { DidAuthError } from '../errors.js'
-import type { Curve } from './curve.js'
+import { recoverPersonalSigner, type Curve } from './curve.js'
 import { addressOfDid, chainIdOfDid } from './did.js'
 import { RESERVED_STATEMENT, type SiweMessage } from './format-siwe-message.js'
-import { parseSignature, recoverPersonalSigner } from './personal-sign.js'
+import { parseSignature } from './ecdsa-signature.js'
 import { assertOwnSite, parseSiweMessage } from './siwe-message.js'
 
 /** Message that a user signed to log in or to sign up, with its signature. */

@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError } from '../../src/errors.js'
 import { type AccessTokenExpectation, verifyAccessToken } from '../../src/protocol/access-token.js'
-import type { Curve } from '../../src/protocol/curve.js'
 import { type Draw, numbersFrom } from './random-numbers.js'
-import { parseSignature, recoverPersonalSigner } from '../../src/protocol/personal-sign.js'
+import { recoverPersonalSigner, type Curve } from '../../src/protocol/curve.js'
+import { parseSignature } from '../../src/protocol/ecdsa-signature.js'
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
 const OTHERS = `.=+/ \n\t\0é"{}`
