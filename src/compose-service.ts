@@ -20,7 +20,7 @@ import type { DidAuthConfig } from './config/options.js'
 import { listConfigWarnings, parseConfig, type Settings } from './config/settings.js'
 import { DidAuthError } from './errors.js'
 import { describeCause } from './flows/describe-cause.js'
-import { computeListUntil, endSession } from './flows/end-session.js'
+import { endSession } from './flows/end-session.js'
 import { createServiceQuotas } from './flows/limits.js'
 import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
@@ -136,14 +136,14 @@ export function composeService(config: DidAuthConfig): Service {
       list: (did: string) => listSessions({ settings, clock, store }, did),
       async revoke(sessionId: string) {
         const wasActive = await endSession({ settings, clock, store }, sessionId, 'revoked')
-        if (wasActive) report({ type: 'session-revoked', sessionId })
+        if (wasActive) report?.({ type: 'session-revoked', sessionId })
         return wasActive
       },
       async revokeAll(did: string) {
         const now = clock.nowSeconds()
-        const listUntil = computeListUntil(settings, now)
+        const listUntil = settings.listedSeconds && now + settings.listedSeconds
         const count = await store.revokeSessions(serviceUrl, canonicalDid(did), now, listUntil)
-        if (count > 0) report({ type: 'session-revoked', did, count })
+        if (count > 0) report?.({ type: 'session-revoked', did, count })
         return count
       }
     },
@@ -167,7 +167,7 @@ async function loadParts(
   const verifiedTokens = new RecentEntries<AuthenticatedUser>()
   const onKeyChange = (address: string): void => {
     verifiedTokens.clear()
-    report({ type: 'signer-address-changed', address })
+    report?.({ type: 'signer-address-changed', address })
   }
   const { serviceSigner, isTrustedIssuer, resolution, contractWallets: contracts, didControl, networks } = settings
   const ownKey = findLocalKey(serviceSigner)

@@ -10,28 +10,32 @@ export const consoleLogger: Logger = {
 /** Returns a logger and a reporter of security events, whose log lines contain the id of a request. */
 export function addIdToReports(
   logger: Logger,
-  report: SecurityReporter,
+  report: SecurityReporter | undefined,
   requestId: string
-): { logger: Logger; report: SecurityReporter } {
+): { logger: Logger; report: SecurityReporter | undefined } {
   const write =
     (level: keyof Logger): Logger['info'] =>
     (fields, message) =>
       logger[level]?.({ ...fields, requestId }, message)
   return {
     logger: { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },
-    report: (event) => report(event, requestId)
+    report: report && ((event) => report(event, requestId))
   }
 }
 
 /** Passes a security event of a request, or without id one of the service, to the application. */
 export type SecurityReporter = (event: Omit<SecurityEvent, 'atSeconds'>, requestId?: string) => void
 
-/** Creates a function that passes events to the application. If the listener throws or rejects, that is only logged. */
+/**
+ * Creates a function that passes events to the application; undefined without a listener. If the listener throws or
+ * rejects, that is only logged.
+ */
 export function createSecurityReporter(
   clock: Clock,
   logger: Logger,
   onSecurityEvent: OnSecurityEvent | undefined
-): SecurityReporter {
+): SecurityReporter | undefined {
+  if (onSecurityEvent === undefined) return undefined
   const failed = (requestId: string | undefined): void => {
     // The cause is not logged, because it may quote the event.
     try {
@@ -44,7 +48,6 @@ export function createSecurityReporter(
     }
   }
   return (event, requestId) => {
-    if (onSecurityEvent === undefined) return
     try {
       Promise.resolve(onSecurityEvent({ ...event, atSeconds: clock.nowSeconds() })).catch(() => failed(requestId))
     } catch {

@@ -4,7 +4,6 @@ import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { consumeUse, type VerifiedUse } from './challenge-uses.js'
 import { bindToDevice, type ReadDeviceProof } from './device-binding.js'
-import { computeListUntil } from './end-session.js'
 import { charge, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
@@ -70,12 +69,12 @@ async function openSession(
     nowSeconds,
     expiresAtSeconds,
     description,
-    listUntilSeconds: computeListUntil(settings, nowSeconds)
+    listUntilSeconds: settings.listedSeconds && nowSeconds + settings.listedSeconds
   })
   if (evicted > 0) {
     logger.warn({ event: 'sessions-evicted', count: evicted }, 'the store is full: sessions were evicted')
-    report({ type: 'sessions-evicted', count: evicted })
+    report?.({ type: 'sessions-evicted', count: evicted })
   }
-  report({ type: event, did: user.did, sessionId, ...(settings.loginProofs && { proof }) })
+  report?.({ type: event, did: user.did, sessionId, ...(settings.loginProofs && { proof }) })
   return { accessToken, refreshToken: refreshToken.token, refreshTokenSeconds: expiresAtSeconds - nowSeconds }
 }

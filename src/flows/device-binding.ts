@@ -51,7 +51,7 @@ export async function assertBoundDevice(
   } catch (error) {
     if (error instanceof DidAuthError && error.code === 'ERR_DEVICE_PROOF') {
       await chargeDeviceProof(parts, sessionId)
-      parts.report({ type: 'device-mismatch', did, sessionId, clientNetwork: client.network })
+      parts.report?.({ type: 'device-mismatch', did, sessionId, clientNetwork: client.network })
     }
     throw error
   }

@@ -1,4 +1,4 @@
-import type { EndRecord } from '../ports.js'
+import type { Settings } from '../config/settings.js'
 import type { Parts } from './parts.js'
 
 /**
@@ -7,17 +7,11 @@ import type { Parts } from './parts.js'
  * @throws DidAuthError ERR_STORE
  */
 export async function endSession(
-  { settings, clock, store }: Pick<Parts, 'clock' | 'store'> & { settings: ListSettings & { serviceUrl: string } },
+  { settings, clock, store }: Pick<Parts, 'clock' | 'store'> & { settings: Settings },
   sessionId: string,
   state: 'loggedOut' | 'revoked'
 ): Promise<boolean> {
-  const now = clock.nowSeconds()
-  return store.endSession(settings.serviceUrl, sessionId, state, now, computeListUntil(settings, now))
-}
-
-type ListSettings = Pick<Parts['settings'], 'listedSeconds'>
-
-/** Returns the time until which a session that ends now is listed, in seconds; undefined without `endedSessions`. */
-export function computeListUntil({ listedSeconds }: ListSettings, nowSeconds: number): EndRecord {
-  return listedSeconds === undefined ? undefined : nowSeconds + listedSeconds
+  const { serviceUrl, listedSeconds } = settings
+  const nowSeconds = clock.nowSeconds()
+  return store.endSession(serviceUrl, sessionId, state, nowSeconds, listedSeconds && nowSeconds + listedSeconds)
 }

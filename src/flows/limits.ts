@@ -146,7 +146,7 @@ export function assertProofBudget(parts: BudgetParts & { quotas: Pick<Quotas, 'a
 
 /** Reports and charges a refused proof. Codes in {@link UNPROVED} are also charged to the budget of the DID. */
 export async function chargeRefusal(
-  parts: ChargeParts & { report: (event: Omit<SecurityEvent, 'atSeconds'>) => void },
+  parts: ChargeParts & { report: ((event: Omit<SecurityEvent, 'atSeconds'>) => void) | undefined },
   { did, client }: { did?: string | undefined; client: Caller },
   error: unknown
 ): Promise<void> {
@@ -154,7 +154,7 @@ export async function chargeRefusal(
   const { code } = error
   if (!UNPROVED.has(code) && !PROVED.has(code)) return
   const event = { type: 'proof-refused', code, clientNetwork: client.network } as const
-  parts.report(did === undefined ? event : { ...event, did })
+  parts.report?.(did === undefined ? event : { ...event, did })
   await charge(parts, client, 'failedProofs')
   if (did !== undefined && UNPROVED.has(code)) await charge(parts, client, 'didRequests', did)
 }

@@ -60,7 +60,7 @@ export async function logInMachine(parts: LoginParts, request: MachineRequest): 
   await chargeUser(parts, canonicalDid(did))
   const tokenClaims = await askLogic(parts, did, address)
   const token = await signResourceToken(parts, { ...tokenClaims, aud, sub: did, client_id: did })
-  report({ type: 'login', machine: true, did, clientNetwork: client.network })
+  report?.({ type: 'login', machine: true, did, clientNetwork: client.network })
   return token
 }
 

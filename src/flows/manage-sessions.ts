@@ -12,7 +12,6 @@ import { findPresentedSession } from './tokens.js'
 
 type SessionParts = Pick<Parts, 'settings' | 'clock' | 'store'>
 type LogoutParts = SessionParts & Pick<Parts, 'report'>
-type PresentedParts = SessionParts & Pick<Parts, 'curve'>
 
 /**
  * Logs out the session of an access token, and no other session of the user. The refresh token is invalid at once; the
@@ -23,14 +22,11 @@ type PresentedParts = SessionParts & Pick<Parts, 'curve'>
  */
 export async function logOut(parts: LogoutParts, sessionId: string | undefined, did: string): Promise<void> {
   if (sessionId === undefined) return
-  if (await endSession(parts, sessionId, 'loggedOut')) parts.report({ type: 'logout', did, sessionId })
+  if (await endSession(parts, sessionId, 'loggedOut')) parts.report?.({ type: 'logout', did, sessionId })
 }
 
 /** Logs out a client whose access token has expired. @throws DidAuthError ERR_REFRESH_TOKEN, ERR_STORE */
-export async function logOutByRefreshToken(
-  parts: LogoutParts & Pick<Parts, 'curve'>,
-  refreshToken: unknown
-): Promise<void> {
+export async function logOutByRefreshToken(parts: LogoutParts, refreshToken: unknown): Promise<void> {
   const { session } = await findPresentedSession(parts, refreshToken)
   await logOut(parts, session.sessionId, session.did)
 }
@@ -50,7 +46,7 @@ const NO_SESSION: ReadonlySet<DidAuthErrorCode> = new Set([
  * @throws DidAuthError ERR_SIGNER, ERR_STORE
  */
 export async function readOwnSession(
-  parts: PresentedParts & Pick<Parts, 'serviceKey' | 'tokenCurve' | 'verifiedTokens'>,
+  parts: SessionParts & Pick<Parts, 'curve' | 'serviceKey' | 'tokenCurve' | 'verifiedTokens'>,
   tokens: { accessToken: () => string | undefined; refreshToken: () => string | undefined }
 ): Promise<object | undefined> {
   const byAccessToken = async (): Promise<object> => {
@@ -130,6 +126,6 @@ export async function revokeOwnSession(
     throw new DidAuthError('ERR_SESSION_NOT_FOUND')
   }
   if (await endSession(parts, sessionId, 'revoked')) {
-    parts.report({ type: 'session-revoked', did: session.did, sessionId })
+    parts.report?.({ type: 'session-revoked', did: session.did, sessionId })
   }
 }

@@ -36,8 +36,8 @@ export interface Parts {
   systemErrorCodes: ReadonlySet<string>
   deadline: ports.Deadline
   logger: ports.Logger
-  /** Adds the time to an event and passes it to the application. It never throws. */
-  report: (event: Omit<ports.SecurityEvent, 'atSeconds'>) => void
+  /** Adds the time to an event and passes it to the application. It never throws. Undefined: nobody listens. */
+  report: ((event: Omit<ports.SecurityEvent, 'atSeconds'>) => void) | undefined
 }
 
 /** Parts of a login. */

@@ -6,7 +6,7 @@ import type { EthrDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
 import { assertBoundDevice, type ReadDeviceProof } from './device-binding.js'
-import { computeListUntil, endSession } from './end-session.js'
+import { endSession } from './end-session.js'
 import type { LoginParts, Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
 import { identifySessionUser } from './user.js'
@@ -66,8 +66,8 @@ export async function refreshTokens(
   const user = mayRefresh ? await identifySessionUser(parts, session, client) : undefined
   const tokenClaims = user ? await decideClaims(parts, user, session) : session.tokenClaims
   const accessToken = user ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
-  const service = settings.serviceUrl
-  const listUntilSeconds = computeListUntil(settings, nowSeconds)
+  const { serviceUrl: service, listedSeconds } = settings
+  const listUntilSeconds = listedSeconds && nowSeconds + listedSeconds
   const rotation = { service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds, listUntilSeconds }
   const verdict = await store.rotateRefreshToken(rotation)
   if (mayRefresh && (verdict === 'rotate' || verdict === 'repeated')) {
@@ -75,12 +75,12 @@ export async function refreshTokens(
     // A repeated refresh keeps the expiry of the first one: the stored expiry, or now's if this request lost a race.
     const storedExpiry = preview === 'repeated' ? session.expiresAtSeconds : Infinity
     const refreshTokenSeconds = Math.min(storedExpiry, nextExpiresAtSeconds) - nowSeconds
-    if (!isRepeated) parts.report({ type: 'refresh', did: session.did, sessionId })
+    if (!isRepeated) parts.report?.({ type: 'refresh', did: session.did, sessionId })
     return { accessToken, refreshToken: next.token, refreshTokenSeconds, isRepeated }
   }
   if (verdict !== 'reused') throw createRefusal('session', verdict)
   parts.logger.warn({ event: 'refresh-token-reused', sessionId }, 'session revoked')
-  parts.report({ type: 'refresh-token-reused', did: session.did, sessionId })
+  parts.report?.({ type: 'refresh-token-reused', did: session.did, sessionId })
   throw new DidAuthError('ERR_REFRESH_TOKEN_REUSED')
 }
 
@@ -204,7 +204,7 @@ async function decideClaims(
     if (isRefusal(error)) {
       const { sessionId } = session
       const isRevoked = await endSession(parts, sessionId, 'revoked')
-      if (isRevoked) report({ type: 'session-revoked', did, sessionId, code: error.code })
+      if (isRevoked) report?.({ type: 'session-revoked', did, sessionId, code: error.code })
     }
     throw error
   }

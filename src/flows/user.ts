@@ -83,7 +83,7 @@ export async function identifySessionUser(
   const user = { ...identity, address }
   if (await isInControl(parts, user, client)) return user
   await endSession(parts, sessionId, 'revoked')
-  report({ type: 'control-lost', did, sessionId, address, code: 'ERR_REFRESH_TOKEN' })
+  report?.({ type: 'control-lost', did, sessionId, address, code: 'ERR_REFRESH_TOKEN' })
   const reason = { check: 'control', expected: 'a method of the DID under authentication', got: address }
   throw new DidAuthError('ERR_REFRESH_TOKEN', { reason })
 }

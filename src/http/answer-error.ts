@@ -1,7 +1,6 @@
 import { formatErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from '../error-answer.js'
 import { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
 import { describeCause } from '../flows/describe-cause.js'
-import type { Parts } from '../flows/parts.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import type { Logger, SecurityEvent } from '../ports.js'
 import { createClient } from './client-network.js'
@@ -36,7 +35,7 @@ export interface ErrorAnswererOptions extends ErrorAnswerOptions {
   /** Receiver of refusals (debug, and warn for the first of a code) and failures (error). */
   logger: Logger
   /** Receives refusals that an operator may want to count. */
-  report?: (event: Parameters<Parts['report']>[0], requestId: string | undefined) => void
+  report?: ((event: Omit<SecurityEvent, 'atSeconds'>, requestId: string | undefined) => void) | undefined
   /** Parses errors of other classes. Returns undefined for an unknown error, which is answered 500. */
   parseError?: (thrown: unknown) => FailedRequest | undefined
 }

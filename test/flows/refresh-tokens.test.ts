@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
-import { loadCurve } from '../../src/adapters/curve.js'
 import { DidAuthError } from '../../src/errors.js'
 import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/manage-sessions.js'
@@ -11,7 +10,7 @@ import { client, createFlowParts, type FlowParts, createLoggedIn, signLogin, dec
 const wallet = createNumberedWallet(1)
 
 describe('hashRefreshToken', () => {
-  it('returns SHA-256 as base64url', async () => {
+  it('returns SHA-256 as base64url', () => {
     // FIPS 180-4: SHA-256 of "abc".
     expect(hashRefreshToken('abc')).toBe('ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0')
   })

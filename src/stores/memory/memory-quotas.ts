@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { QuotaCharge, QuotaState, QuotaStore } from '../../ports.js'
-import { AgedMap } from './aged-map.js'
+import { AgedMap } from './memory-sessions.js'
 
 /** Maximum number of ended quotas that are deleted when one is added. */
 const PURGED_AT_ONCE = 2
