@@ -2,7 +2,8 @@ import { readFileSync, statSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { readArguments, UsageError, type CommandLine } from './tools/command-line.js'
 import { describeIgnoredVariables, findUnknownVariables, type EnvFile, type ServerName } from './config/read-env.js'
-import { ownCommand, describeFailure, startStep } from './config/startup-error.js'
+import { ownCommand, startStep } from './config/startup-error.js'
+import { describeFailure } from './config/variable-names.js'
 import type { ServerLoaders } from './process/run-servers.js'
 
 /** Usage of each command. A line with more indentation continues the command above it. */

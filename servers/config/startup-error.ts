@@ -1,6 +1,5 @@
 import { basename, relative } from 'node:path'
 import { types } from 'node:util'
-import { nameVariables } from './variable-names.js'
 
 /** Error that explains in one sentence for the operator why a server or a command cannot start. */
 export class StartError extends Error {
@@ -90,13 +89,6 @@ export function startStep<T>(problem: string, step: () => T): T {
   } catch (error) {
     throw error instanceof StartError ? error : new StartError(`${problem}: ${describeReason(error)}`, { cause: error })
   }
-}
-
-/** Returns the message for the operator after a command failed. It never contains a stack trace. */
-export function describeFailure(error: unknown, command = ''): string {
-  if (error instanceof StartError) return error.message
-  const reason = describeReasonInWords(error)
-  return `${command} failed: ${getErrorCode(error) === 'ERR_CONFIG' ? nameVariables(reason) : reason}`
 }
 
 /**

@@ -1,4 +1,5 @@
 import { optionVariables, variableNames } from './env-schema.js'
+import { describeReasonInWords, getErrorCode, StartError } from './startup-error.js'
 
 /** Variables by the option of the library that they set, directly or in another form. */
 const variableByOption: ReadonlyMap<string, string> = new Map([
@@ -45,4 +46,11 @@ export function nameVariables(text: string): string {
       /^( {2}- )(\w+): received/gm,
       (_line, start: string, option: string) => `${start}${variableFor(option)}: received`
     )
+}
+
+/** Returns the message for the operator after a command failed. It never contains a stack trace. */
+export function describeFailure(error: unknown, command = ''): string {
+  if (error instanceof StartError) return error.message
+  const reason = describeReasonInWords(error)
+  return `${command} failed: ${getErrorCode(error) === 'ERR_CONFIG' ? nameVariables(reason) : reason}`
 }

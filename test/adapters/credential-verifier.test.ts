@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from '@jest/globals'
-import { SigningKey } from 'ethers'
+import { SigningKey } from 'ethers/crypto'
 import {
   createCredentialVerifier,
   createIssuerSignatureCheck,

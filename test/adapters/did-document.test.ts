@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
-import { encodeBase58, SigningKey } from 'ethers'
+import { SigningKey } from 'ethers/crypto'
+import { encodeBase58 } from 'ethers/utils'
 import { parseIssuerKey, type IssuerKey } from '../../src/adapters/did-document.js'
 import { isSignedByIssuerKey } from '../../src/adapters/credential-verifier.js'
 import { parseJwt, type ParsedJwt } from '../../src/protocol/jwt.js'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { createJWT, ES256KSigner, hexToBytes, verifyJWS } from 'did-jwt'
-import { SigningKey } from 'ethers'
+import { SigningKey } from 'ethers/crypto'
 import { didOfPrivateKey, es256kSigner, isPrivateKey } from 'express-did-auth'
 import { execFileSync } from 'node:child_process'
 import { pathToFileURL } from 'node:url'

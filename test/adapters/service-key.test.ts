@@ -1,6 +1,7 @@
 import { afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import { ES256KSigner, hexToBytes } from 'did-jwt'
-import { sha256, SigningKey, toUtf8Bytes } from 'ethers'
+import { sha256, SigningKey } from 'ethers/crypto'
+import { toUtf8Bytes } from 'ethers/utils'
 import { es256kSigner, type Signer } from 'express-did-auth'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { createServiceKey } from '../../src/adapters/service-key.js'

@@ -1,5 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { SigningKey } from 'ethers'
+import { SigningKey } from 'ethers/crypto'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { createAssertionSignatures } from '../../src/adapters/assertion-signatures.js'
 import { createDeviceSignatures } from '../../src/adapters/device-signatures.js'

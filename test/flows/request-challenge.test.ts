@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { Buffer } from 'node:buffer'
-import { SigningKey, hexlify, sha256 } from 'ethers'
+import { SigningKey, sha256 } from 'ethers/crypto'
+import { hexlify } from 'ethers/utils'
 import { DidAuthError } from '../../src/errors.js'
 import { authenticate } from '../../src/flows/authenticate.js'
 import { logIn, signUp } from '../../src/flows/log-in.js'

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { Buffer } from 'node:buffer'
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { Signature, SigningKey, sha256 } from 'ethers'
+import { Signature, SigningKey, sha256 } from 'ethers/crypto'
 import { loadCurve } from '../../src/adapters/curve.js'
 import {
   createAccessTokenPayload,

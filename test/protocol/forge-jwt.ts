@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
-import { getBytes, sha256, SigningKey } from 'ethers'
+import { sha256, SigningKey } from 'ethers/crypto'
+import { getBytes } from 'ethers/utils'
 
 /** Part of a JWT: an object, which becomes JSON, or a text or bytes, which are not changed. */
 export type Part = object | string | Uint8Array

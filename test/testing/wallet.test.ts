@@ -1,5 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals'
-import { computeAddress, verifyMessage } from 'ethers'
+import { verifyMessage } from 'ethers/hash'
+import { computeAddress } from 'ethers/transaction'
 import { WalletError, wallet } from 'express-did-auth/testing'
 import { toAccountDid } from '../../src/client/wallets/wallet.js'
 

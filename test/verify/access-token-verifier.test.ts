@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it, jest } from '@jest/globals'
-import { SigningKey } from 'ethers'
+import { SigningKey } from 'ethers/crypto'
 import { accessTokenFor, fakeClock, testConfig, wallet } from 'express-did-auth/testing'
 import { es256kSigner } from 'express-did-auth'
 import { accessTokenVerifier, requireToken, type AllowUser, type VerifierOptions } from 'express-did-auth/verify'

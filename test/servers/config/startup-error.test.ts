@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import { resolve } from 'node:path'
-import { ownCommand, describeFailure, StartError, startStep } from '../../../servers/config/startup-error.js'
+import { ownCommand, StartError, startStep } from '../../../servers/config/startup-error.js'
+import { describeFailure } from '../../../servers/config/variable-names.js'
 
 describe('startStep', () => {
   it.each([

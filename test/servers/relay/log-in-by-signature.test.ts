@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { SigningKey } from 'ethers'
+import { SigningKey } from 'ethers/crypto'
 import { loadCurve, memoryStore } from 'express-did-auth'
 import request from 'supertest'
 import { readEnv } from '../../../servers/config/read-env.js'

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest 
 import { createJWT, ES256KSigner, hexToBytes } from 'did-jwt'
 import { createVerifiableCredentialJwt } from 'did-jwt-vc'
 import { memoryStore } from 'express-did-auth'
-import { SigningKey } from 'ethers'
+import { SigningKey } from 'ethers/crypto'
 import { parseJwt } from 'express-did-auth/protocol'
 import request from 'supertest'
 import { ed25519Key, es256kBy, jwtByHand, p256Key } from '../../support/fixtures/credentials.js'
