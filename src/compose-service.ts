@@ -9,7 +9,7 @@ import { createEthrDidResolver, type ClosableDidResolver } from './adapters/ethr
 import { EventLoopScheduler, requestScheduler } from './adapters/concurrency-limiter.js'
 import { createSignatureCache } from './adapters/in-flight-requests.js'
 import { curveWithPreviousKeys } from './adapters/named-keys.js'
-import { addIdToReports, consoleLogger, createSecurityReporter, warnOfSharedStores } from './adapters/reports.js'
+import { consoleLogger, createSecurityReporter, RequestLogger, warnOfSharedStores } from './adapters/reports.js'
 import { createResourceIssuer } from './adapters/resource-issuer.js'
 import { createResourceKeys } from './adapters/resource-keys.js'
 import { computeDid, createServiceKey, findLocalKey } from './adapters/service-key.js'
@@ -102,7 +102,10 @@ export function composeService(config: DidAuthConfig): Service {
     // Store, business logic and signer share one deadline in each request.
     parts: async (requestId) => {
       const [parts, deadline] = [await loaded(), requestDeadline()]
-      const reports = requestId === undefined ? {} : addIdToReports(logger, report, requestId)
+      const reports: Partial<Pick<Parts, 'logger' | 'report'>> =
+        requestId === undefined
+          ? {}
+          : { logger: new RequestLogger(logger, requestId), report: report && ((event) => report(event, requestId)) }
       return { ...parts, ...reports, deadline, store: storeFor?.(deadline) ?? store }
     },
     callerOf: createCallerFinder(trustedOrigins, logger, settings.describeSession),

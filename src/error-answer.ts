@@ -39,6 +39,11 @@ interface AnsweredResponse {
 }
 
 const PROBLEM = 'application/problem+json'
+
+/** Returns the id of a request as a field of log lines and answers; no field for a request without id. */
+export function toIdField(requestId: string | undefined): { requestId?: string } {
+  return requestId === undefined ? {} : { requestId }
+}
 // Express prefers the first type, and axios writes `text/plain` before all types that its user adds.
 const NAMES_PROBLEM = /(?:^|,)\s*application\/problem\+json\s*(?:,|$)/i
 

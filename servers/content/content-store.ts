@@ -59,6 +59,8 @@ export interface EntryChange {
   readonly etag: string
   /** Cids whose pins on the IPFS node must change because of the write. */
   readonly changedPins: readonly string[]
+  /** Whether the write has released content, so that the garbage collector may have work. */
+  readonly hasReleased: boolean
 }
 
 export interface KeyedEntry extends ContentInfo {

@@ -11,7 +11,7 @@ import { createIpfsDependency } from '../ipfs/ipfs-node.js'
 import { serveDocument } from '../openapi/document.js'
 import { startContentWork, type ContentWork } from '../process/content-work.js'
 import { openContentServer, type Contents, type ServerOpener } from '../process/start-server.js'
-import type { EntryChange, EntryWrite, KeyedEntry } from '../content/content-store.js'
+import type { EntryChange, EntryPlace, EntryWrite, KeyedEntry, Precondition } from '../content/content-store.js'
 import { createBytesBound, createDiskBound, createStoreBound } from '../content/disk-space.js'
 import {
   acquireMemory,
@@ -21,7 +21,6 @@ import {
   sendEntries,
   type EntriesText
 } from './entries-answer.js'
-import { isOddSpelling, parseWrite } from './parse-write.js'
 
 /** Parts of the vault server. */
 export type VaultServerParts = ServerAppParts & Contents
@@ -33,6 +32,13 @@ export type VaultServerParts = ServerAppParts & Contents
 const PREPARING = { maxRunning: 8, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 /** Maximum memory in bytes for responses in progress: their lists, and the pages of content. */
 const MAX_SENT_BYTES = 134_217_728
+
+const MAX_KEY_BYTES = 512
+const NO_KEYS: ReadonlySet<string> = new Set(['', '.', '..'])
+/** Control characters: C0, DEL and C1. */
+const CONTROL_CHARACTER = /\p{Cc}/u
+const reservedKeys: ReadonlySet<string> = new Set(authRoutes.map((route) => route.slice(1)))
+const ENTITY_TAGS = /^(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"(?:[ \t]*,[ \t]*(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*")*$/
 
 /** Opens the storage of the vault. @throws StartError */
 export const openVault: ServerOpener = (env, connections) => openContentServer(env, connections, createVaultApp)
@@ -49,7 +55,7 @@ export function createVaultApp(parts: VaultServerParts): ServerApp {
     [...authRoutes, sessionPath, '/.well-known'],
     [...loginDependencies, createIpfsDependency(node)]
   )
-  app.use(refuseOddSpellings)
+  app.post([...authRoutes], refuseOddSpelling)
   const requireDid = setupDidAuth(app, { ...createDidAuthConfig(parts, signer), sessionPath, resourceIssuer: trusted })
   app.get('/openapi.json', serveDocument('vault', parts.serviceUrl))
 
@@ -77,10 +83,10 @@ function createBounds(parts: VaultServerParts): ReturnType<typeof createStoreBou
 
 type Handler = (req: Request, res: Response) => Promise<void>
 
-/** Refuses a write under a key that a login route would match in other letter case. It runs before those routes. */
-const refuseOddSpellings: RequestHandler = (req, _res, next) => {
-  const isRefused = req.method === 'POST' && isOddSpelling(req.path)
-  next(isRefused ? new ServerError('ERR_RESERVED_KEY') : undefined)
+/** Refuses a write under a key that is a login route in other letter case, such as `/LOGOUT`. */
+const refuseOddSpelling: RequestHandler = (req, _res, next) => {
+  const isExact = authRoutes.includes(req.path.replace(/\/$/, ''))
+  next(isExact ? undefined : new ServerError('ERR_RESERVED_KEY'))
 }
 
 /** Adds the vault's routes after those of the library. Everyone may read a key; all other routes need a login. */
@@ -105,8 +111,12 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
     await sendEntries(readingParts, res, { did: place.did, entryCount, read })
   }
 
-  /** Sets the response headers after a durable write. Waits at most 2 s for the IPFS node to change its pins. */
-  const settle = async (res: Response, { etag, changedPins }: EntryChange): Promise<void> => {
+  /**
+   * Sets the response headers after a durable write. Waits at most 2 s for the IPFS node to change its pins. Content
+   * that the write has released is collected soon.
+   */
+  const settle = async (res: Response, { etag, changedPins, hasReleased }: EntryChange): Promise<void> => {
+    if (hasReleased) collectSoon()
     const isSettled = changedPins.length === 0 || (await settlePins(changedPins))
     res.setHeader('ETag', etag)
     if (!isSettled) res.setHeader('Pin-Status', 'pending')
@@ -115,13 +125,11 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
   /** Handles a user's write. One transaction changes content, index, quota and pin ledger. */
   const write = (status: number, getReplaced: (req: Request) => EntryWrite['replaces']): Handler => {
     return async (req, res) => {
-      const place = parsePlace(req)
+      const place = parseWrite(req)
       const body = { field: 'content', maxBytes: env.VAULT_MAX_CONTENT_BYTES, owner: place.did }
       await bodies.read(req, body, async (content) => {
         for (const assertFree of bounds) await assertFree()
-        const replaces = getReplaced(req)
-        await settle(res, await store.writeEntry({ ...place, content, replaces, quota }))
-        if (replaces !== 'nothing') collectSoon()
+        await settle(res, await store.writeEntry({ ...place, content, replaces: getReplaced(req), quota }))
         res.status(status).json({ id: content.cid })
       })
     }
@@ -129,8 +137,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
 
   const remove: Handler = async (req, res) => {
     const target = req.params.id === undefined ? {} : { cid: readParam(req, 'id') }
-    await settle(res, await store.removeEntries({ ...parsePlace(req), ...target }))
-    collectSoon()
+    await settle(res, await store.removeEntries({ ...parseWrite(req), ...target }))
     res.status(200).end()
   }
 
@@ -183,9 +190,46 @@ function groupByKey(entries: readonly KeyedEntry[]): { key: string; entries: { i
   return [...groups].map(([key, entries]) => ({ key, entries }))
 }
 
-/** Parses user, key and precondition of a write. @throws ServerError ERR_KEY, ERR_RESERVED_KEY, ERR_INVALID_REQUEST */
-function parsePlace(req: Request) {
-  return { did: requireUser(req), ...parseWrite(readParam(req, 'key'), req.headers) }
+/**
+ * Validates the decoded key of a write: 1 to 512 bytes of UTF-8 without control characters. `.` and `..` are refused,
+ * because clients resolve them in paths. Names of the library's routes are reserved in any letter case, because the
+ * library would handle the POST.
+ *
+ * @throws ServerError ERR_KEY, ERR_RESERVED_KEY
+ */
+function parseKey(text: string): string {
+  const isKey = !NO_KEYS.has(text) && Buffer.byteLength(text) <= MAX_KEY_BYTES && !CONTROL_CHARACTER.test(text)
+  if (!isKey) throw new ServerError('ERR_KEY')
+  if (reservedKeys.has(text.toLowerCase())) throw new ServerError('ERR_RESERVED_KEY')
+  return text
+}
+
+/**
+ * Parses user, key and precondition of a write: `If-Match` with ETags or `*`, and `If-None-Match: *`. No weak ETag
+ * matches.
+ *
+ * @throws ServerError ERR_KEY, ERR_RESERVED_KEY; ERR_INVALID_REQUEST for others: ignoring them could overwrite data
+ * @see RFC 9110, sections 13.1.1 and 13.1.2
+ */
+function parseWrite(req: Request): EntryPlace & Precondition {
+  const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = req.headers
+  const place = { did: requireUser(req), key: parseKey(readParam(req, 'key')) }
+  if (ifNoneMatch !== undefined && ifNoneMatch !== '*') {
+    throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-None-Match must be * on a write' })
+  }
+  return {
+    ...place,
+    ...(ifMatch !== undefined && { ifMatch: parseEntityTags(ifMatch) }),
+    ...(ifNoneMatch !== undefined && { ifNoneMatch })
+  }
+}
+
+function parseEntityTags(text: string): readonly string[] | '*' {
+  if (text === '*') return text
+  if (!ENTITY_TAGS.test(text)) {
+    throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-Match must be * or a list of quoted ETags' })
+  }
+  return text.match(/(?:W\/)?"[^"]*"/g) ?? []
 }
 
 /** Reads a path parameter. PostgreSQL refuses NUL, so a parameter with NUL is read as empty, which no entry has. */
@@ -202,7 +246,7 @@ function isFresh(req: Request, res: Response, etag: string): boolean {
   return fresh
 }
 
-function requireUser({ user }: Request): string {
-  if (user === undefined) throw new TypeError('requireDid set no user')
-  return canonicalDid(user.did)
+function requireUser({ auth }: Request): string {
+  if (auth === undefined) throw new TypeError('requireDid set no user')
+  return auth.canonicalDid
 }

@@ -1,3 +1,4 @@
+import { toIdField } from '../error-answer.js'
 import type { Clock, Logger, OnSecurityEvent, SecurityEvent, Store } from '../ports.js'
 
 /** Default logger: writes warnings and errors to the console, and nothing about normal operation. */
@@ -7,19 +8,34 @@ export const consoleLogger: Logger = {
   error: (fields, message) => console.error('express-did-auth:', message, fields)
 }
 
-/** Returns a logger and a reporter of security events, whose log lines contain the id of a request. */
-export function addIdToReports(
-  logger: Logger,
-  report: SecurityReporter | undefined,
-  requestId: string
-): { logger: Logger; report: SecurityReporter | undefined } {
-  const write =
-    (level: keyof Logger): Logger['info'] =>
-    (fields, message) =>
-      logger[level]?.({ ...fields, requestId }, message)
-  return {
-    logger: { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') },
-    report: report && ((event) => report(event, requestId))
+/** Logger of a request: each line contains the id of the request. */
+export class RequestLogger implements Logger {
+  readonly #logger: Logger
+  readonly #requestId: string
+
+  constructor(logger: Logger, requestId: string) {
+    this.#logger = logger
+    this.#requestId = requestId
+  }
+
+  debug(...line: Parameters<Logger['info']>): void {
+    this.#write('debug', line)
+  }
+
+  info(...line: Parameters<Logger['info']>): void {
+    this.#write('info', line)
+  }
+
+  warn(...line: Parameters<Logger['info']>): void {
+    this.#write('warn', line)
+  }
+
+  error(...line: Parameters<Logger['info']>): void {
+    this.#write('error', line)
+  }
+
+  #write(level: keyof Logger, [fields, message]: Parameters<Logger['info']>): void {
+    this.#logger[level]?.({ ...fields, requestId: this.#requestId }, message)
   }
 }
 
@@ -39,10 +55,7 @@ export function createSecurityReporter(
   const failed = (requestId: string | undefined): void => {
     // The cause is not logged, because it may quote the event.
     try {
-      logger.error(
-        { event: 'security-listener-failed', ...(requestId !== undefined && { requestId }) },
-        'onSecurityEvent threw'
-      )
+      logger.error({ event: 'security-listener-failed', ...toIdField(requestId) }, 'onSecurityEvent threw')
     } catch {
       // If the logger throws as well, the process must not end by an unhandled rejection.
     }

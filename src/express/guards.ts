@@ -3,7 +3,7 @@ import type { SiweSettings } from '../config/settings.js'
 import { assertAllowed, assertAllowOption } from '../did-auth-info.js'
 import { DidAuthError } from '../errors.js'
 import { verifyApprovedRequest } from '../http/approval.js'
-import { describeUser, hasToken, passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
+import { hasToken, passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
 import { JSON_TYPE, parseJson, receiveBody } from '../http/read-request.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { ExpressRequest, hasParsedBody } from './express-routes.js'
@@ -55,10 +55,9 @@ export function createApprovalGuard(http: HttpParts, siwe: SiweSettings, describ
 
 async function admit(http: HttpParts, req: Request, options: GuardOptions): Promise<AuthenticatedUser> {
   // A WeakSet of requests would remember what was counted as well, at the cost of a hash and garbage per request.
-  const { user } = await passWithDid(http, new ExpressRequest(req), options, req.auth?.claims)
-  const { claims } = user
-  if (req.auth?.claims !== claims) req.auth = describeUser(user)
-  req.user = { did: claims.sub }
+  const { user, auth } = await passWithDid(http, new ExpressRequest(req), options, req.auth)
+  req.auth = auth
+  req.user = { did: user.claims.sub }
   return user
 }
 

@@ -5,7 +5,7 @@ import { clientTracking, currentClient } from '../current-client.js'
 import { assertAllowed, assertAllowOption, type DidAuthInfo } from '../did-auth-info.js'
 import { FetchRequest, parseTarget, toResponse } from './fetch-request.js'
 import { createClient } from '../http/client-network.js'
-import { describeUser, hasToken, passWithDid, type GuardOptions } from '../http/guard.js'
+import { hasToken, passWithDid, type GuardOptions } from '../http/guard.js'
 import { answerRequest, createRouteFinder, listRoutes } from '../http/routes.js'
 import { createLazy } from '../lazy.js'
 
@@ -114,15 +114,14 @@ export function createDidAuth(config: DidAuthConfig): DidAuth {
       service.warnOfGuard(options, 'authenticate with deviceProof: true')
     }
     const received = new FetchRequest(request, parseTarget(request.url, mountPath), clientAddress)
-    const auth = seen.get(request)?.auth
-    seen.set(request, { received, auth })
+    const countedAuth = seen.get(request)?.auth
+    seen.set(request, { received, auth: countedAuth })
     if (options.optional === true && !hasToken(http, received)) return undefined
     await start()
-    const { user } = await runAsClient(received, () => passWithDid(http, received, options, auth?.claims))
-    const info = auth?.claims === user.claims ? auth : describeUser(user)
-    seen.set(request, { received, auth: info })
-    await assertAllowed(options.allow, info)
-    return { user: { did: user.claims.sub }, auth: info }
+    const { user, auth } = await runAsClient(received, () => passWithDid(http, received, options, countedAuth))
+    seen.set(request, { received, auth })
+    await assertAllowed(options.allow, auth)
+    return { user: { did: user.claims.sub }, auth }
   }
 
   return {

@@ -1,4 +1,4 @@
-import { formatErrorAnswer, type ErrorAnswer, type ErrorAnswerOptions } from '../error-answer.js'
+import { formatErrorAnswer, toIdField, type ErrorAnswer, type ErrorAnswerOptions } from '../error-answer.js'
 import { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
 import { describeCause } from '../flows/describe-cause.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
@@ -49,7 +49,7 @@ export function createErrorAnswerer({ logger, report, parseError, ...format }: E
   return (request, thrown) => {
     const failed = parseError?.(thrown) ?? parseDidAuthError(thrown)
     const { status, code, cause, text, logText = text, headers, details } = failed
-    const requestId = request.id === undefined ? {} : { requestId: request.id }
+    const requestId = toIdField(request.id)
     // A client that disconnected while it waited, or in its body, is neither a failure of the service nor refused.
     const isGone = request.isGone()
     if (status >= 500 && !(code === 'ERR_BUSY' && isGone)) {

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { findIpv6Site } from '../client-site.js'
+import { toIdField } from '../error-answer.js'
 import type { Caller } from '../flows/limits.js'
 import type { HttpRequest } from '../http-messages.js'
 import type { Client, DescribeSession, Logger } from '../ports.js'
@@ -40,7 +41,7 @@ export function createCallerFinder(
   const warnOnce = (request: HttpRequest, { event }: { event: string }, message: string): void => {
     if (warned.has(event)) return
     warned.add(event)
-    logger.warn({ event, ...toIdField(request) }, message)
+    logger.warn({ event, ...toIdField(request.id) }, message)
   }
   return (request) => {
     const isShared = request.isBehindUnknownProxy
@@ -60,8 +61,6 @@ export function createCallerFinder(
   }
 }
 
-const toIdField = ({ id }: HttpRequest): { requestId?: string } => (id === undefined ? {} : { requestId: id })
-
 /** Describes the client of a request by the application's function. A failure is logged, and refuses no login. */
 function describeClient(describe: DescribeSession, request: HttpRequest, logger: Logger): string | undefined {
   try {
@@ -75,7 +74,7 @@ function describeClient(describe: DescribeSession, request: HttpRequest, logger:
     // The cause is not logged, because it may quote a header.
   }
   logger.error(
-    { event: 'session-description-failed', ...toIdField(request) },
+    { event: 'session-description-failed', ...toIdField(request.id) },
     'describeSession threw, or returned no text'
   )
   return undefined

@@ -6,7 +6,6 @@ import type { Caller, Quotas } from '../flows/limits.js'
 import type { Parts } from '../flows/parts.js'
 import type { HttpRequest } from '../http-messages.js'
 import type { AuthenticatedUser } from '../ports.js'
-import type { AccessTokenClaims } from '../protocol/access-token.js'
 import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
 import { channels, trace } from '../tracing.js'
 import type { AnswerError } from './answer-error.js'
@@ -49,6 +48,14 @@ export interface GuardOptions {
   allow?: AllowUser
 }
 
+/** The user of a request, and the parts for the rest of the request, which have its deadline. */
+export interface Admission {
+  parts: Parts
+  user: AuthenticatedUser
+  /** Information that a guard adds to the request. */
+  auth: DidAuthInfo
+}
+
 /** Whether a request has a token, valid or not. A guard with `optional` lets others pass. */
 export function hasToken({ transport }: HttpParts, request: Pick<HttpRequest, 'headers'>): boolean {
   return request.headers.authorization !== undefined || transport.hasTokenCookie(request)
@@ -65,19 +72,18 @@ export function assertNotForged({ transport, settings }: HttpParts, request: Htt
 /**
  * Finds the user of a request with a valid access token. Cross-site forgery is checked first, then {@link admitUser},
  * then the device proof, so that a refused one is charged to the user.
- * @param countedClaims - claims of a token that an earlier guard accepted for this request
- * @returns the user, and the parts for the rest of the request, which have its deadline
+ * @param countedAuth - information that an earlier guard added to this request. With the same token, it is returned
  * @throws DidAuthError ERR_CROSS_ORIGIN, ERR_DUPLICATE_COOKIE, as `admitUser`; ERR_DEVICE_PROOF, ERR_DEVICE_NONCE
  */
 export function passWithDid(
   http: HttpParts,
   request: HttpRequest,
   options: GuardOptions = {},
-  countedClaims?: AccessTokenClaims
-): Promise<{ parts: Parts; user: AuthenticatedUser }> {
-  if (channels.guard?.hasSubscribers !== true) return findUser(http, request, options, countedClaims)
+  countedAuth?: DidAuthInfo
+): Promise<Admission> {
+  if (channels.guard?.hasSubscribers !== true) return findUser(http, request, options, countedAuth)
   const message = { serviceUrl: http.settings.serviceUrl }
-  const run = (): Promise<{ parts: Parts; user: AuthenticatedUser }> => findUser(http, request, options, countedClaims)
+  const run = (): Promise<Admission> => findUser(http, request, options, countedAuth)
   return trace('guard', message, run, ({ user }) => ({ did: user.claims.sub }))
 }
 
@@ -85,8 +91,8 @@ async function findUser(
   http: HttpParts,
   request: HttpRequest,
   { checkSession = false, deviceProof = false }: GuardOptions,
-  countedClaims: AccessTokenClaims | undefined
-): Promise<{ parts: Parts; user: AuthenticatedUser }> {
+  countedAuth: DidAuthInfo | undefined
+): Promise<Admission> {
   const { transport, settings } = http
   const resourceToken = transport.readResourceToken(request)
   if (resourceToken === undefined) assertNotForged(http, request)
@@ -96,14 +102,11 @@ async function findUser(
     accessToken,
     resourceToken,
     checkSession,
-    countedClaims,
+    countedClaims: countedAuth?.claims,
     isForeignRead: isForeignPage(request, settings.trustedOrigins) && isSafeMethod(request.method)
   })
   if (deviceProof) assertRequestOfDevice(parts, user, readDeviceProof(http, request), accessToken)
-  return { parts, user }
-}
-
-/** Returns the information about a user that a guard adds to a request. */
-export function describeUser({ claims, canonicalDid, address }: AuthenticatedUser): DidAuthInfo {
-  return { sessionId: claims.sid, canonicalDid, address, claims }
+  const { claims, canonicalDid, address } = user
+  const isCounted = countedAuth?.claims === claims
+  return { parts, user, auth: isCounted ? countedAuth : { sessionId: claims.sid, canonicalDid, address, claims } }
 }

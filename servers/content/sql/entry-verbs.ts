@@ -1,13 +1,19 @@
 import { hash } from 'node:crypto'
 import { verb, type SqlRow } from 'express-did-auth/server-kit'
-import type { EntryChange, EntryPlace, EntryRemoval, EntryWrite, Precondition, Usage } from '../content-store.js'
+import type {
+  ContentInfo,
+  EntryChange,
+  EntryPlace,
+  EntryRemoval,
+  EntryWrite,
+  Precondition,
+  Usage
+} from '../content-store.js'
 import { refuse } from '../storage-error.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
 import { createHeldContentClause, FROM_STATE, STATE_COLUMNS } from './content-steps.js'
-import { isEntry, NO_LIST, toContentInfo, toEntry, toList, toListState } from './rows.js'
-import type { ContentRow, Entry, ListedEntry, ListState } from './rows.js'
-import { UPLOAD_NEEDED, type UploadNeeded } from './rows.js'
+import { toContentInfo, UPLOAD_NEEDED, type ContentRow, type UploadNeeded } from './rows.js'
 
 /** Write of an entry, with the new content in the form of a table row. */
 export interface EntryRequest extends Omit<EntryWrite, 'content'> {
@@ -15,6 +21,23 @@ export interface EntryRequest extends Omit<EntryWrite, 'content'> {
   readonly tracksPins: boolean
   /** Number of an entry that is copied from another store. Default: the owner's next number. */
   readonly number?: number
+}
+
+/** State of a key's list, which is stored in a row of `lists`. */
+interface ListState {
+  readonly entryCount: number
+  /** Hashes of all entries and their numbers, combined by XOR, so that a change of one entry reads no others. */
+  readonly hash: Buffer
+}
+
+/** An entry with its number, by which the entries of an owner are ordered. */
+export interface Entry extends ContentInfo {
+  readonly number: number
+}
+
+/** An entry of a list, and whether it is the last one of its key. */
+interface ListedEntry extends Entry {
+  readonly isLast: boolean
 }
 
 interface OwnedList extends EntryPlace {
@@ -70,6 +93,9 @@ export const entryStatements = createStatements('entry', (dialect: ContentDialec
     usage: 'SELECT byte_count, entry_count FROM ~owners WHERE did = $1'
   }
 })
+
+/** State of an empty list. */
+const NO_LIST: ListState = { entryCount: 0, hash: Buffer.alloc(32) }
 
 const sum = (entries: readonly Entry[]): number => entries.reduce((bytes, { byteCount }) => bytes + byteCount, 0)
 
@@ -128,16 +154,19 @@ export const writeEntry = verb(
     if (replaced !== undefined) assertQuota(toUsage(owner), replaced, write)
     if (object !== undefined && (await content.needsUpload(query, newContent, state))) return UPLOAD_NEEDED
     const number = write.number ?? Number(owner.last_number) + 1
+    // If there is no node, only content that the ledger already contains gets a pin.
+    const isTracked = write.tracksPins || row.pin_state !== null
     const ownedList = { id: Number(owner.id), did, key, list }
     const released = (replaced ?? []).filter((entry) => entry.cid !== cid)
     const [, changedList, isPinChanged, unpinned] = await Promise.all([
       content.place(query, newContent, state),
       replaced === undefined ? list : change(query, ownedList, replaced, [{ number, cid, byteCount }]),
-      content.requestPins(query, [cid], write.tracksPins),
+      isTracked && content.requestPins(query, [cid], write.tracksPins),
       released.length === 0 ? [] : content.release(query, released, nowSeconds)
     ])
     const isPinOpen = isPinChanged || row.pin_state === 'pin'
-    return { etag: toEtag(changedList), changedPins: [...(isPinOpen ? [cid] : []), ...unpinned] }
+    const changedPins = [...(isPinOpen ? [cid] : []), ...unpinned]
+    return { etag: toEtag(changedList), changedPins, hasReleased: released.length > 0 }
   },
   { isRepeatable: false }
 )
@@ -154,12 +183,13 @@ export const removeEntries = verb(
     assertPrecondition(removal, list)
     // If there is no owner but there are entries, the owner's first write was committed between the two statements.
     // Nothing is removed then.
-    if (owners.rows.length === 0 || removed.length === 0) return { etag: toEtag(list), changedPins: [] }
+    if (owners.rows.length === 0 || removed.length === 0)
+      return { etag: toEtag(list), changedPins: [], hasReleased: false }
     const [changedList, changedPins] = await Promise.all([
       change(query, { id: Number(owners.rows[0]?.id), did, key, list }, removed, []),
       content.release(query, removed, nowSeconds)
     ])
-    return { etag: toEtag(changedList), changedPins }
+    return { etag: toEtag(changedList), changedPins, hasReleased: true }
   },
   { isRepeatable: false, freesSpace: true }
 )
@@ -185,6 +215,27 @@ export const listOwnEntries = verb('read', async (query: ContentQuery, did: stri
 export const readUsage = verb('read', async (query: ContentQuery, did: string) => {
   return toUsage((await query(entryStatements.usage, [did])).rows[0] ?? {})
 })
+
+/** Whether a row contains an entry. Rows that contain only a list have no cid. */
+function isEntry({ cid }: SqlRow): boolean {
+  return cid !== null
+}
+
+/** Returns the list state in a row; the empty list if the row contains no list. */
+export function toListState(row: SqlRow | undefined): ListState {
+  if (row === undefined || row.hash === null) return NO_LIST
+  return { entryCount: Number(row.entry_count), hash: Buffer.from(row.hash as Uint8Array) }
+}
+
+/** Converts the rows of a list: each contains the state of the list, and an entry if there is one. */
+function toList(rows: readonly SqlRow[]): { list: ListState; entries: readonly ListedEntry[] } {
+  const entries = rows.filter(isEntry).map((row) => ({ ...toEntry(row), isLast: row.is_last === 1 }))
+  return { list: toListState(rows[0]), entries }
+}
+
+export function toEntry(row: SqlRow): Entry {
+  return { number: Number(row.number), ...toContentInfo(row) }
+}
 
 /** Finds an owner's keys with entries that do not match the stored list. @param rows - rows of lists and of entries */
 export function findDamagedKeys(rows: readonly SqlRow[]): string[] {

@@ -5,8 +5,7 @@ import { refuse } from '../storage-error.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
 import { FROM_STATE, isUnused, STATE_COLUMNS } from './content-steps.js'
-import { toContentInfo, toFileState, type ContentRow } from './rows.js'
-import { UPLOAD_NEEDED } from './rows.js'
+import { toContentInfo, toFileState, UPLOAD_NEEDED, type ContentRow } from './rows.js'
 
 /** A write of a file with its content as a row. Without `post`, it is not counted for a user, as for a copied file. */
 export interface FileRequest {
@@ -81,10 +80,12 @@ export const writeFile = verb('transaction', async (query: ContentQuery, file: F
     if (charged?.rowCount === 1) await query(fileStatements.refund, [didHash, byteCount])
     return UPLOAD_NEEDED
   }
+  // If there is no node, only content that the ledger already contains gets a pin.
+  const isTracked = file.tracksPins || row.pin_state !== null
   const [, , isPinChanged] = await Promise.all([
     content.place(query, newContent, state),
     query(fileStatements.put, [cid, byteCount, expiresAtSeconds]),
-    content.requestPins(query, [cid], file.tracksPins)
+    isTracked && content.requestPins(query, [cid], file.tracksPins)
   ])
   return { changedPins: isPinChanged || row.pin_state === 'pin' ? [cid] : [], neededBytes }
 })

@@ -3,7 +3,8 @@ import { limitMilliseconds, MIN_BYTES_PER_SECOND } from '../../config/time-limit
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
 import * as entries from './entry-verbs.js'
-import { listCids, toEntry, toEntryPlace, toListState } from './rows.js'
+import { toEntry, toListState } from './entry-verbs.js'
+import { listCids, toEntryPlace } from './rows.js'
 
 /** Rows in a batch. */
 const BATCH_ROWS = 100

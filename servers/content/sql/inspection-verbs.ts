@@ -4,8 +4,8 @@ import { createStatements, type ContentDialect, type ContentQuery } from './cont
 import * as content from './content-steps.js'
 import { isUnused } from './content-steps.js'
 import * as entries from './entry-verbs.js'
-import { computeListState, findDamagedKeys } from './entry-verbs.js'
-import { toContentInfo, toEntry, type Entry } from './rows.js'
+import { computeListState, findDamagedKeys, toEntry, type Entry } from './entry-verbs.js'
+import { toContentInfo } from './rows.js'
 
 /** Rows in a page. */
 const PAGE_ROWS = 500

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { createLazy, readField, verb, type SqlQuery } from 'express-did-auth/server-kit'
+import { ConcurrencyLimiter, createLazy, readField, verb, type SqlQuery } from 'express-did-auth/server-kit'
 import { migratePostgres, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { startStep } from '../../config/startup-error.js'
 import { openSpool } from '../files.js'
@@ -33,6 +33,19 @@ export interface PostgresContentStoreOptions extends ContentStoreSettings {
 /** SQLSTATEs of constraint errors, after which a transaction is repeated: a concurrent transaction was faster. */
 const REPEAT_ON = ['23503', '23505']
 
+/** More writes than a server has connections. */
+const MAX_WRITES = 100_000
+/**
+ * Limits for writes: one of each owner runs, and its others wait, however long. An owner takes the place of a client
+ * network. The database also locks the owner's row, but writes of one user that wait there could use all connections.
+ */
+const WRITE_LIMITS = {
+  maxRunning: MAX_WRITES,
+  maxWaiting: MAX_WRITES ** 2,
+  networkShare: 1 / MAX_WRITES,
+  timeoutMilliseconds: 2 ** 31 - 1
+}
+
 /** Opens storage in PostgreSQL, for any number of instances, without sending a query yet. @throws StartError */
 export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
   const { folder, database, tables } = options
@@ -41,8 +54,7 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   const objects = options.objects ?? createPostgresObjectStore(database, tables, open)
   const dialect = createPostgresContents(tables)
   const translate = createTranslator(dialect)
-  // The database also locks the owner's row, but writes of one user that wait there could use all connections.
-  const owners = new KeyedLock()
+  const writes = new ConcurrencyLimiter(WRITE_LIMITS)
   const run: RunContentVerb = async (verb, ...args) => {
     await open()
     const settings = { repeatOn: REPEAT_ON, isRepeatable: verb.isRepeatable }
@@ -51,30 +63,11 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
       return verb.run(Object.assign(queryTranslated, { dialect }), ...args)
     }
     if (verb.kind !== 'transaction') return work((statement, values) => database.query(statement, values, settings))
-    return owners.run(readField(args[0], 'did'), () => database.transaction(work, settings))
+    const owner = readField(args[0], 'did')
+    const runInTransaction = () => database.transaction(work, settings)
+    return writes.run(undefined, runInTransaction, typeof owner === 'string' ? owner : undefined)
   }
   return createSqlContentStore({ run, databaseVerbs, objects, spool, close: async () => undefined }, options)
-}
-
-/**
- * Runs work with the same key one after another, and work with different keys concurrently. It is not a
- * `ConcurrencyLimiter`, because it refuses nothing.
- */
-export class KeyedLock {
-  readonly #last = new Map<unknown, Promise<unknown>>()
-
-  /** @param key - undefined to run the work at once */
-  async run<T>(key: unknown, work: () => Promise<T>): Promise<T> {
-    if (key === undefined) return work()
-    const running = (this.#last.get(key) ?? Promise.resolve()).then(work, work)
-    const last = running.catch(() => undefined)
-    this.#last.set(key, last)
-    try {
-      return await running
-    } finally {
-      if (this.#last.get(key) === last) this.#last.delete(key)
-    }
-  }
 }
 
 /** Statements that check checksums, foreign keys and indexes. A backup may have been restored without foreign keys. */

@@ -22,53 +22,12 @@ export interface FoundContent extends Omit<ContentRow, 'object'> {
   readonly object?: string
 }
 
-/** State of a key's list, which is stored in a row of `lists`. */
-export interface ListState {
-  readonly entryCount: number
-  /** Hashes of all entries and their numbers, combined by XOR, so that a change of one entry reads no others. */
-  readonly hash: Buffer
-}
-
-/** An entry with its number, by which the entries of an owner are ordered. */
-export interface Entry extends ContentInfo {
-  readonly number: number
-}
-
-/** An entry of a list, and whether it is the last one of its key. */
-export interface ListedEntry extends Entry {
-  readonly isLast: boolean
-}
-
-/** State of an empty list. */
-export const NO_LIST: ListState = { entryCount: 0, hash: Buffer.alloc(32) }
-
-/** Whether a row contains an entry. Rows that contain only a list have no cid. */
-export function isEntry({ cid }: SqlRow): boolean {
-  return cid !== null
-}
-
-/** Returns the list state in a row; the empty list if the row contains no list. */
-export function toListState(row: SqlRow | undefined): ListState {
-  if (row === undefined || row.hash === null) return NO_LIST
-  return { entryCount: Number(row.entry_count), hash: Buffer.from(row.hash as Uint8Array) }
-}
-
-/** Converts the rows of a list: each contains the state of the list, and an entry if there is one. */
-export function toList(rows: readonly SqlRow[]): { list: ListState; entries: readonly ListedEntry[] } {
-  const entries = rows.filter(isEntry).map((row) => ({ ...toEntry(row), isLast: row.is_last === 1 }))
-  return { list: toListState(rows[0]), entries }
-}
-
 export function toContentInfo({ cid, byte_count }: SqlRow): ContentInfo {
   return { cid: String(cid), byteCount: Number(byte_count) }
 }
 
 export function toEntryPlace({ did, key }: SqlRow): EntryPlace {
   return { did: String(did), key: String(key) }
-}
-
-export function toEntry(row: SqlRow): Entry {
-  return { number: Number(row.number), ...toContentInfo(row) }
 }
 
 /** Converts a row to the state of a file. */

@@ -1,23 +1,27 @@
-import { createSingleFlight, SweepClock, systemClock, type Clock, type SqlRow } from 'express-did-auth/server-kit'
-import type { CheckMode, ContentStore, EntryPlace, NewContent, ObjectStore } from '../content-store.js'
+import { randomBytes } from 'node:crypto'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { createSingleFlight, SweepClock, systemClock, type Clock } from 'express-did-auth/server-kit'
+import { getErrorCode } from '../../config/startup-error.js'
+import { ServerError } from '../../http/server-error.js'
+import type { ContentStore, NewContent, ObjectStore } from '../content-store.js'
 import type { Spool } from '../files.js'
 import { toStorageError, toVerbError } from '../storage-error.js'
 import type { RunContentVerb } from './content-dialect.js'
-import { findContents } from './content-steps.js'
+import { createInspection, type ContentInspection, type StoreContent } from './content-inspection.js'
+import * as contentSteps from './content-steps.js'
 import * as entries from './entry-verbs.js'
 import * as files from './file-verbs.js'
 import * as garbage from './garbage-verbs.js'
-import * as inspect from './inspection-verbs.js'
-import { readPages, readRows } from './inspection-verbs.js'
-import type { DatabaseCheck, DatabaseVerbs, PageReader, RowsName } from './inspection-verbs.js'
+import { readPages, readRows, type DatabaseVerbs } from './inspection-verbs.js'
 import * as pins from './pin-verbs.js'
-import { listCids, toEntryPlace } from './rows.js'
-import { createContentWriter, createStoredContent } from './stored-content.js'
+import { listCids, MAX_ROW_BYTES, type ContentRow, type UploadNeeded } from './rows.js'
+import { createStoredContent, isWhole } from './stored-content.js'
 
-/** Objects in a batch. */
-const BATCH_OBJECTS = 200
-/** Unlimited quota for copies, because the source store has already granted the space. */
-const NO_QUOTA = { maxBytes: Infinity, maxEntries: Infinity }
+/**
+ * Maximum number of uploads for one write. A collector may delete an upload if the clock jumps or the process pauses.
+ */
+const MAX_UPLOADS = 3
+
 /** Minimum time for which the total size of all files is used before it is computed again. */
 const SUM_SECONDS = 10
 /** The same time as a multiple of the duration of the computation, which is 0.1 s for a million files. */
@@ -64,8 +68,8 @@ export function createSqlContentStore(
       throw toVerbError(error)
     })
   const now = (): number => clock.nowSeconds()
-  const writer = createContentWriter({ objects, spool, run, nowSeconds: now })
-  const inspection = createInspection({ ...engine, run, writer, nowSeconds: now })
+  const { storeContent, repairContent } = createContentWriter({ objects, spool, run }, now)
+  const inspection = createInspection({ ...engine, run, storeContent, nowSeconds: now })
   const sweepClock = new SweepClock(monotonicSeconds)
   // Make the first reading now, so that the sweep clock trusts the wall clock as early as possible.
   sweepClock.sweepSeconds(now())
@@ -100,7 +104,7 @@ export function createSqlContentStore(
 
   const store: ContentStore = {
     writeEntry: ({ content, ...write }) =>
-      writer.store(content, (row) => run(entries.writeEntry, { ...write, content: row, tracksPins }, now())),
+      storeContent(content, (row) => run(entries.writeEntry, { ...write, content: row, tracksPins }, now())),
     removeEntries: (removal) => run(entries.removeEntries, removal, now()),
     describeList: (place) => run(entries.describeList, place),
     listEntries: (place) => run(entries.listEntries, place),
@@ -110,7 +114,7 @@ export function createSqlContentStore(
     async writeFile({ did, content, nowSeconds, ttlSeconds, bounds }) {
       const post = { did, bounds, usedBytes: await readUsedBytes() }
       const file = { expiresAtSeconds: nowSeconds + ttlSeconds, nowSeconds, tracksPins, post }
-      const { changedPins, neededBytes } = await writer.store(content, (row) =>
+      const { changedPins, neededBytes } = await storeContent(content, (row) =>
         run(files.writeFile, { ...file, content: row })
       )
       usedBytes += neededBytes
@@ -123,10 +127,10 @@ export function createSqlContentStore(
     },
 
     async readContents(cids) {
-      const contents = await run(findContents, cids)
+      const contents = await run(contentSteps.findContents, cids)
       return contents.map((content) => content && createStoredContent(content, objects))
     },
-    repairContent: (content) => writer.repair(content),
+    repairContent,
 
     async takeDown(cid, reason, nowSeconds) {
       // First refuse the content, so that nothing is added while the entries are removed.
@@ -204,117 +208,84 @@ async function deleteGarbage(
   if (failure !== undefined) throw toStorageError(failure)
 }
 
-/** Access to a store for an operator's commands, while servers may use the store. */
-export type ContentInspection = ReturnType<typeof createInspection>
+/**
+ * Creates the writer of content. It uploads a large object after its name is registered as garbage, and before content
+ * refers to it. If the process ends in between, no content is lost, and the object is deleted later.
+ */
+function createContentWriter(
+  { run, objects, spool }: Pick<SqlContentEngine, 'run' | 'objects' | 'spool'>,
+  nowSeconds: () => number
+) {
+  async function upload(name: string, source: NewContent['source']): Promise<void> {
+    if ('file' in source) {
+      await objects.put(name, source.file)
+      return
+    }
+    const file = spool.newFile()
+    try {
+      await writeFile(file, source, { mode: 0o600, flag: 'wx' })
+      await objects.put(name, file)
+    } finally {
+      await rm(file, { force: true })
+    }
+  }
 
-/** Parts of a store that its inspection uses. */
-interface InspectionParts extends Pick<SqlContentEngine, 'run' | 'objects' | 'databaseVerbs'> {
-  readonly nowSeconds: () => number
-  readonly writer: ReturnType<typeof createContentWriter>
+  async function write<T extends object | undefined>(
+    { cid, byteCount, leafHashes, source }: NewContent,
+    verb: (row: ContentRow) => Promise<T | UploadNeeded>
+  ): Promise<{ outcome: T; isUploaded: boolean }> {
+    const info = { cid, byteCount, leafHashes: copyView(leafHashes) }
+    try {
+      if (byteCount <= MAX_ROW_BYTES) {
+        const bytes = 'file' in source ? await readFile(source.file) : source
+        const outcome = await verb({ ...info, bytes: copyView(bytes) })
+        if (!isUploadNeeded(outcome)) return { outcome, isUploaded: false }
+      }
+      for (let uploads = 0; uploads < MAX_UPLOADS; uploads += 1) {
+        const name = `${cid}.${randomBytes(8).toString('hex')}`
+        const first = await verb({ ...info, object: { name, isUploaded: false } })
+        if (!isUploadNeeded(first)) return { outcome: first, isUploaded: false }
+        await upload(name, source)
+        const second = await verb({ ...info, object: { name, isUploaded: true } }).catch(async (error: unknown) => {
+          const code = getErrorCode(error)
+          const kind = code === 'ERR_TAKEN_DOWN' ? 'takedown' : 'removed'
+          // A refused write does not use the object. After any other failure, the object may be in use.
+          if (code !== 'ERR_STORAGE')
+            await run(contentSteps.discardUpload, { cid, byteCount, name }, kind, nowSeconds())
+          throw error
+        })
+        if (!isUploadNeeded(second)) return { outcome: second, isUploaded: true }
+        // The collector may have tried to delete the object before it existed, and may forget its name after that.
+        await objects.delete(name)
+      }
+    } catch (error) {
+      throw toStorageError(error)
+    }
+    throw new ServerError('ERR_STORAGE', { detail: 'the uploads were deleted as garbage' })
+  }
+
+  async function repairContent(content: NewContent): Promise<void> {
+    await write(content, (row) => run(contentSteps.repairContent, row, nowSeconds()))
+  }
+
+  // If large content is already stored, it is verified, and repaired if it is damaged. Small content is compared in the
+  // write's transaction.
+  const storeContent: StoreContent = async (content, verb) => {
+    const { outcome, isUploaded } = await write(content, verb)
+    if (isUploaded || content.byteCount <= MAX_ROW_BYTES) return outcome
+    const [stored] = await run(contentSteps.findContents, [content.cid])
+    if (!(await isWhole(stored && createStoredContent(stored, objects)))) await repairContent(content)
+    return outcome
+  }
+
+  return { repairContent, storeContent }
 }
 
-/** Creates the actions of commands on a store. Each action runs several short verbs. */
-function createInspection({ run, objects, nowSeconds, writer, databaseVerbs }: InspectionParts) {
-  const reader: PageReader = { readPage: (name, after) => run(inspect.readPage, name, after) }
+function isUploadNeeded(outcome: object | undefined): outcome is UploadNeeded {
+  return outcome !== undefined && 'upload' in outcome
+}
 
-  /** Corrects faulty rows page by page. @returns the number of faulty rows */
-  async function correctEach(
-    name: RowsName,
-    { isDryRun }: CheckMode,
-    correct: (cids: readonly string[]) => Promise<void>
-  ): Promise<number> {
-    let count = 0
-    for await (const { items } of readRows(reader, name)) {
-      count += items.length
-      if (!isDryRun && items.length > 0) await correct(listCids(items))
-    }
-    return count
-  }
-
-  return {
-    ...reader,
-    listUsedContents: (afterCid: string, limit: number) => run(inspect.listUsedContents, afterCid, limit),
-    countEntries: (cid: string) => run(inspect.countEntries, cid),
-    listNumberedEntries: (place: EntryPlace) => run(inspect.listNumberedEntries, place),
-    readLastNumber: () => run(inspect.readLastNumber),
-    reserveNumbers: (number: number) => run(inspect.reserveNumbers, number),
-    importPins: (pins: readonly SqlRow[]) => run(inspect.importPins, pins),
-
-    async checkDatabase({ isDryRun }: CheckMode): Promise<DatabaseCheck> {
-      const before = await run(databaseVerbs.findFaults)
-      if (before.damage.length > 0 || before.indexes.length === 0 || isDryRun) return before
-      await run(databaseVerbs.rebuildIndexes, before.indexes)
-      const after = await run(databaseVerbs.findFaults)
-      const damage = [...after.damage, ...after.indexes.map((index) => `index ${index} cannot be rebuilt`)]
-      return { damage, indexes: before.indexes }
-    },
-
-    /**
-     * Checks the data that is derived from entries, and corrects it.
-     *
-     * @returns `owners`: number of owners with a wrong usage. `damagedLists`: lists whose entries do not match; if
-     *   damage is accepted, the remaining entries become the list. `unusedContents`: number of unused contents, which
-     *   are deleted
-     */
-    async recount(mode: CheckMode) {
-      const { isDryRun, acceptsDamage = false } = mode
-      const damagedLists: EntryPlace[] = []
-      for await (const { items } of readRows(reader, 'lostLists')) damagedLists.push(...items.map(toEntryPlace))
-      let owners = 0
-      for await (const { items, miscounted } of readPages(0, (afterId: number) =>
-        run(inspect.inspectOwners, afterId)
-      )) {
-        damagedLists.push(...items)
-        owners += miscounted.length
-        if (!isDryRun && miscounted.length > 0) await run(inspect.recountOwners, miscounted)
-      }
-      if (acceptsDamage && !isDryRun) for (const place of damagedLists) await run(inspect.acceptList, place)
-      const unusedContents = await correctEach('unusedContents', mode, (cids) =>
-        run(inspect.addUnreferenced, cids, nowSeconds())
-      )
-      let afterCid: string | undefined = isDryRun ? undefined : ''
-      while (afterCid !== undefined) afterCid = await run(garbage.collectUnreferenced, afterCid, nowSeconds())
-      return { owners, damagedLists, unusedContents }
-    },
-
-    /** Finds objects that no content uses, and marks them as garbage. @returns their number */
-    async checkObjects({ isDryRun }: CheckMode): Promise<number> {
-      let unused = 0
-      const check = async (names: readonly string[]): Promise<void> => {
-        const unknown = await run(inspect.findUnknownObjects, names)
-        unused += unknown.length
-        if (!isDryRun && unknown.length > 0) await run(inspect.addGarbage, unknown, nowSeconds())
-      }
-      const names: string[] = []
-      for await (const name of objects.list()) if (names.push(name) === BATCH_OBJECTS) await check(names.splice(0))
-      await check(names)
-      return unused
-    },
-
-    /** Corrects the pin ledger by the stored content. @returns the numbers of missing and surplus pins */
-    async trackPins(mode: CheckMode): Promise<{ toPin: number; toUnpin: number }> {
-      const toPin = await correctEach('missingPins', mode, (cids) => run(inspect.addMissingPins, cids))
-      return { toPin, toUnpin: await correctEach('surplusPins', mode, (cids) => run(inspect.removeSurplusPins, cids)) }
-    },
-
-    /**
-     * Stores an entry with the number that it has in another store, so that its position stays the same. Requests no
-     * pin.
-     *
-     * @throws ServerError ERR_TAKEN_DOWN, ERR_STORAGE_FULL, ERR_STORAGE
-     */
-    async importEntry(content: NewContent, entry: EntryPlace & { readonly number: number }): Promise<void> {
-      const write = { ...entry, replaces: 'nothing', quota: NO_QUOTA, tracksPins: false } as const
-      await writer.store(content, (row) => run(entries.writeEntry, { ...write, content: row }, nowSeconds()))
-    },
-
-    /**
-     * Stores a file, or extends the expiry of a stored one, without counting it for a user.
-     * @throws as `importEntry`
-     */
-    async importFile(content: NewContent, expiresAtSeconds: number): Promise<void> {
-      const file = { expiresAtSeconds, nowSeconds: nowSeconds(), tracksPins: false }
-      await writer.store(content, (row) => run(files.writeFile, { ...file, content: row }))
-    }
-  }
+/** Copies bytes that are a view of a larger buffer: a message to a thread would otherwise contain the whole buffer. */
+function copyView(bytes: Uint8Array): Uint8Array {
+  return bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes)
 }

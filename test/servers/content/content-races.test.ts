@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import fc from 'fast-check'
+import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import type { PinTask } from '../../../servers/content/content-store.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 import { operations, runOnModel } from '../../support/models/content-model.js'
 import { failingObjects, raceOfWriters, randomEnds } from '../../support/models/content-race.js'
 import {
@@ -13,7 +15,7 @@ import {
   type TestStore
 } from '../../support/servers/content-stores.js'
 import { contentEngines } from '../../support/servers/postgres-contents.js'
-import { KeyedLock } from '../../../servers/content/sql/open-postgres-contents.js'
+import { openPostgresContentStore } from '../../../servers/content/sql/open-postgres-contents.js'
 
 /** Number of sequences of 30 operations. */
 const RUNS = Number(process.env.TEST_MODEL_RUNS ?? 10)
@@ -127,30 +129,25 @@ class Node {
   }
 }
 
-describe('KeyedLock', () =>
-  it('runs work of one key one at a time, also after a failure, and work of other keys concurrently', async () => {
-    const lock = new KeyedLock()
-    const begun: string[] = []
-    const ends = new Map<string, (error?: Error) => void>()
-    const work = (name: string) => (): Promise<string> => {
-      begun.push(name)
-      return new Promise((resolve, reject) => {
-        ends.set(name, (error) => {
-          if (error === undefined) resolve(name)
-          else reject(error)
-        })
-      })
-    }
-    const first = lock.run('a', work('first'))
-    const second = lock.run('a', work('second'))
-    const other = lock.run('b', work('other'))
+describe('writes on PostgreSQL', () =>
+  it('run one at a time for an owner, also after a failure, and concurrently for several owners', async () => {
+    const running: { resolve: (value: unknown) => void; reject: (error: Error) => void }[] = []
+    const transaction = () => new Promise((resolve, reject) => running.push({ resolve, reject }))
+    const folder = temporaryFolder()
+    // The store uses nothing else of the database for a removal.
+    const database = { transaction } as unknown as PostgresDatabase
+    const { store } = openPostgresContentStore({ database, tables: 'vault', folder: folder.path })
+    const [first, second, other] = ['a', 'a', 'b'].map((owner) => store.removeEntries({ did: owner, key: 'k' }))
     await new Promise(setImmediate)
-    expect(begun).toEqual(['first', 'other'])
-    ends.get('first')!(new Error('refused'))
-    await expect(first).rejects.toThrow('refused')
+    expect(running.length).toBe(2)
+    running[1]!.resolve('other')
+    expect(await other).toBe('other')
+    expect(running.length).toBe(2)
+    running[0]!.reject(new Error('refused'))
+    await expect(first).rejects.toMatchObject({ code: 'ERR_STORAGE' })
     await new Promise(setImmediate)
-    expect(begun).toEqual(['first', 'other', 'second'])
-    ends.get('second')!()
-    ends.get('other')!()
-    expect(await Promise.all([second, other])).toEqual(['second', 'other'])
+    expect(running.length).toBe(3)
+    running[2]!.resolve('second')
+    expect(await second).toBe('second')
+    folder.remove()
   }))
