@@ -11,6 +11,7 @@ export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
 export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.
+export { RESOURCE_TOKEN_SECONDS } from './protocol/access-token.js'
 export { curveWithPreviousKeys, parseNamedKeys, type IsSigned } from './adapters/named-keys.js'
 export { fetchIssuerKeys, findListPublisher, createResourceIssuer } from './adapters/resource-issuer.js'
 export type { ResourceIssuerParts } from './adapters/resource-issuer.js'
@@ -42,6 +43,7 @@ export { CORS_ALLOWED_HEADERS, CORS_EXPOSED_HEADERS, CORS_MAX_AGE_SECONDS } from
 
 // Rules of options that are also rules of variables.
 export { defaultNetworks } from './config/check-options.js'
+export { defaults as optionDefaults } from './config/options.js'
 export { describe as describeValue, isOrigin, isPrintable } from './config/rules.js'
 export { addScheme } from './config/settings.js'
 export { isUserNetwork, toNetwork } from './protocol/did.js'

@@ -1,7 +1,7 @@
 import { DidAuthClient, local } from 'express-did-auth-client'
 import { RelayClient } from 'express-did-auth-client/relay'
 import { changeUser, showAnswer, describeError, onCopy } from './answer.js'
-import { allow, getElement, relayUrl, serviceUrl, show, usesCookies, vaultUrl } from './elements.js'
+import { allow, getElement, make, relayUrl, serviceUrl, show, usesCookies, vaultUrl } from './elements.js'
 import { startRelayStep } from './relay-step.js'
 import { pageClock, startSessionStep } from './session-step.js'
 import { startVaultStep } from './vault-step.js'
@@ -77,10 +77,14 @@ const values = Object.entries({
   'https://vault.example.com': vaultUrl,
   "'header'": usesCookies ? "'cookie'" : ''
 })
+// Each sample gets a frame that scrolls by keyboard, and a button that copies it, with its status.
 for (const code of document.querySelectorAll('.sample code')) {
   for (const [text, value] of values) code.textContent = code.textContent.replace(text, value || text)
-  const button = code.closest('.sample')?.querySelector('button')
-  if (button) onCopy(button, () => code.textContent)
+  const plainFrame = code.parentElement
+  const button = make('button', { type: 'button', class: 'quiet', 'aria-label': 'Copy the code' }, 'Copy')
+  onCopy(button, () => code.textContent)
+  const frame = make('pre', { tabindex: '0', role: 'group', 'aria-label': 'Code' }, code)
+  plainFrame?.replaceWith(button, frame, make('p', { class: 'status', role: 'status' }))
 }
 
 void findWallets()

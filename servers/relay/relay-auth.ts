@@ -25,6 +25,7 @@ import {
   createResourceIssuer,
   createServiceQuotas,
   limitStoreTime,
+  optionDefaults,
   type Caller
 } from 'express-did-auth/server-kit'
 import { LRUCache } from 'lru-cache'
@@ -36,7 +37,6 @@ import { ServerError } from '../http/server-error.js'
 import { issueRelayToken, parseLoginCredential, verifyRelayToken } from './relay-credentials.js'
 import type { RelaySigner, RelayTokenClaims } from './relay-credentials.js'
 
-const DEFAULT_TIME_SLOT_SECONDS = 600
 /** About 1 KB each. */
 const MAX_VERIFIED_TOKENS = 10_000
 /** About 500 bytes each. */
@@ -96,7 +96,7 @@ export function createRelayAuth(parts: RelayAuthParts) {
   const loginDialects: readonly LoginDialect[] = env.LOGIN_DIALECTS ?? ['login']
   const challengeSecret = deriveChallengeSecret(env, identity.challengeSecret)
   const store = limitStoreTime(parts.store)()
-  const timeSlotSeconds = env.TIME_SLOT_IN_SECONDS ?? DEFAULT_TIME_SLOT_SECONDS
+  const timeSlotSeconds = env.TIME_SLOT_IN_SECONDS ?? optionDefaults.timeSlotInSeconds
   const limits = {
     settings: { maxRequestsPerTimeSlot: getMaxRequests(env) ?? Infinity },
     quotas: createServiceQuotas(clock, { serviceUrl, challengeSecret, timeSlotSeconds }),

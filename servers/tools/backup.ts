@@ -5,13 +5,12 @@ import type { SqliteConnection } from 'express-did-auth/server-kit'
 import { readVersion } from '../config/package-version.js'
 import { readEnvs, type ServerEnv } from '../config/read-env.js'
 import { describeReason, StartError, startStep } from '../config/startup-error.js'
-import { connectDatabase } from '../content/connections.js'
 import { getDataFolder } from '../content/engine.js'
 import { cidOf } from '../content/unixfs-blocks.js'
 import { checkSqliteFile, createEmptyFolder, KEY_FILES, useSqliteFile, writeManifest } from './backup-folder.js'
 import type { TableCounts } from './backup-folder.js'
 import { readArguments, type CommandLine } from './command-line.js'
-import { waitFor } from './migrate.js'
+import { useDatabase } from './migrate.js'
 import { DUMP_SECONDS, dumpTables } from './postgres-dump.js'
 
 /** Maximum number of snapshots. A further one is made while objects of the last one have vanished meanwhile. */
@@ -42,7 +41,12 @@ export async function runBackup({ args, env: variables, out }: CommandLine): Pro
   for (const name of keys)
     startStep(`Cannot copy ${name} (DATA_DIR)`, () => copyPrivately(join(env.DATA_DIR, name), join(folder, name)))
   const isSqlite = env.DATABASE_URL === undefined
-  const { tables, missing } = isSqlite ? await backUpFiles(envs, folder) : await backUpDatabase(env, folder, out)
+  const toSentence = (reason: string): string => `The backup failed: ${reason}`
+  const { tables, missing } = isSqlite
+    ? await backUpFiles(envs, folder)
+    : await useDatabase(env, { out, timeoutSeconds: DUMP_SECONDS, toSentence }, (database) =>
+        dumpTables(database, folder)
+      )
   const head = { format: 1 as const, engine: isSqlite ? ('sqlite' as const) : ('postgresql' as const) }
   const created = { version: readVersion(), createdAt: new Date().toISOString() }
   const { files } = await writeManifest(folder, { ...head, ...created, tables, missing: [...missing] })
@@ -59,18 +63,6 @@ export async function runBackup({ args, env: variables, out }: CommandLine): Pro
 function copyPrivately(from: string, to: string): void {
   copyFileSync(from, to)
   chmodSync(to, 0o600)
-}
-
-async function backUpDatabase(env: ServerEnv, folder: string, out: CommandLine['out']): Promise<Part> {
-  const database = await connectDatabase(env, env.DATABASE_URL ?? '', DUMP_SECONDS)
-  try {
-    await waitFor(database, out)
-    return await dumpTables(database, folder)
-  } catch (error) {
-    throw error instanceof StartError ? error : new StartError(`The backup failed: ${describeReason(error)}`)
-  } finally {
-    await database.close()
-  }
 }
 
 async function backUpFiles(envs: readonly ServerEnv[], folder: string): Promise<Part> {

@@ -6,7 +6,6 @@ import { readEnvs, type ServerEnv } from '../config/read-env.js'
 import { getErrorCode, ownCommand, describeReason, StartError } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
 import { ServerError } from '../http/server-error.js'
-import { connectDatabase } from '../content/connections.js'
 import type { NewContent, ObjectStore } from '../content/content-store.js'
 import { getDataFolder, openBucket, openPostgresContents } from '../content/engine.js'
 import { createFileObjectStore } from '../content/files.js'
@@ -16,7 +15,7 @@ import { readRows, type RowsName } from '../content/sql/inspection-verbs.js'
 import type { OpenContentStore } from '../content/sql/sql-content-store.js'
 import { createNewContent } from '../content/unixfs-blocks.js'
 import { readArguments, type CommandLine } from './command-line.js'
-import { migrateTables, waitFor } from './migrate.js'
+import { migrateTables, useDatabase } from './migrate.js'
 
 /** Number of parallel copies: enough that reading the disk and writing the database overlap. */
 const PARALLEL = 8
@@ -44,22 +43,15 @@ export async function runCopy({ args, env, out }: CommandLine): Promise<number> 
     throw new StartError(`There is nothing to copy: ${serverEnv.DATA_DIR} (DATA_DIR) has no data of relay or vault.`)
   }
   for (const storedEnv of storedServers) assertUnused(getDatabaseFile(storedEnv))
-  const database = await connectDatabase(serverEnv, serverEnv.DATABASE_URL, limitMilliseconds.copyStatement / 1_000)
-  try {
-    await waitFor(database, out)
+  const timeoutSeconds = limitMilliseconds.copyStatement / 1_000
+  const toSentence = (reason: string): string => `The copy was interrupted: ${reason}. Run it again to continue.`
+  return useDatabase(serverEnv, { out, timeoutSeconds, toSentence }, async (database) => {
     await migrateTables(database, out)
     let isWhole = true
     for (const storedEnv of storedServers) isWhole = (await copyServer(storedEnv, database, out)) && isWhole
     out('Not copied: sessions (users have to log in again), expired files, and used quotas (counting restarts at 0).')
     return isWhole ? 0 : 1
-  } catch (error) {
-    if (error instanceof StartError) throw error
-    throw new StartError(`The copy was interrupted: ${describeReason(error)}. Run it again to continue.`, {
-      cause: error
-    })
-  } finally {
-    await database.close()
-  }
+  })
 }
 
 function getDatabaseFile(env: ServerEnv): string {

@@ -1,7 +1,7 @@
 import { DidAuthError } from 'express-did-auth'
 import { migrateStore, type PostgresDatabase } from 'express-did-auth/stores/postgres'
-import { readEnv } from '../config/read-env.js'
-import { StartError } from '../config/startup-error.js'
+import { readEnv, type ServerEnv } from '../config/read-env.js'
+import { describeReason, StartError } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
 import { connectDatabase, describeEngineFault, throwUnusable, waitUntilAvailable } from '../content/connections.js'
 import { migrateContent } from '../content/sql/open-postgres-contents.js'
@@ -29,17 +29,40 @@ export async function runMigrate({ args, env, out }: CommandLine): Promise<numbe
   const { values } = readArguments(args, OPTIONS, [0, 0])
   if (values.check === true && values.print === true) throw new UsageError('--check and --print cannot be combined')
   const serverEnv = readEnv(env, 'auth', false, 'operate')
-  const { DATABASE_URL: url } = serverEnv
   const missing = 'No database is configured. Set DATABASE_URL. SQLite needs no command: it migrates at each start.'
-  if (url === undefined) throw new StartError(missing)
-  const database = await connectDatabase(serverEnv, url)
-  try {
-    // The output is meant for psql, so each message must be an SQL comment.
-    await waitFor(database, (line) => out(values.print === true ? `-- ${line}` : line))
-    if (values.check === true) return await check(database, out)
+  if (serverEnv.DATABASE_URL === undefined) throw new StartError(missing)
+  // The output is meant for psql, so each message must be an SQL comment.
+  const tell = (line: string): void => out(values.print === true ? `-- ${line}` : line)
+  return useDatabase(serverEnv, { out: tell }, async (database) => {
+    if (values.check === true) return check(database, out)
     if (values.print === true) await print(database, out)
     else await migrateTables(database, out)
     return 0
+  })
+}
+
+/** Settings of {@link useDatabase}. */
+interface DatabaseUse {
+  out: Out
+  /** Time limit for each transaction. Default: that of the servers. */
+  timeoutSeconds?: number
+  /** Returns the sentence for the operator if the work fails. Default: its error is thrown unchanged. */
+  toSentence?: (reason: string) => string
+}
+
+/** Runs work on the database of `DATABASE_URL`, and waits first if it is unavailable. @throws StartError */
+export async function useDatabase<T>(
+  env: ServerEnv,
+  { out, timeoutSeconds, toSentence }: DatabaseUse,
+  work: (database: PostgresDatabase) => Promise<T>
+): Promise<T> {
+  const database = await connectDatabase(env, env.DATABASE_URL ?? '', timeoutSeconds)
+  try {
+    await waitFor(database, out)
+    return await work(database)
+  } catch (error) {
+    if (error instanceof StartError || toSentence === undefined) throw error
+    throw new StartError(toSentence(describeReason(error)), { cause: error })
   } finally {
     await database.close()
   }

@@ -3,7 +3,6 @@ import { chmod, copyFile, mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { readEnv, type ServerEnv } from '../config/read-env.js'
 import { describeReason, getErrorCode, StartError } from '../config/startup-error.js'
-import { connectDatabase } from '../content/connections.js'
 import {
   checkSqliteFile,
   createEmptyFolder,
@@ -13,7 +12,7 @@ import {
   type Manifest
 } from './backup-folder.js'
 import { readArguments, type CommandLine } from './command-line.js'
-import { migrateTables, waitFor } from './migrate.js'
+import { migrateTables, useDatabase } from './migrate.js'
 import { DUMP_SECONDS, hasRows, loadTables } from './postgres-dump.js'
 
 /**
@@ -65,17 +64,12 @@ async function restoreDatabase(
   manifest: Manifest,
   out: CommandLine['out']
 ): Promise<void> {
-  const database = await connectDatabase(env, env.DATABASE_URL ?? '', DUMP_SECONDS)
-  try {
-    await waitFor(database, out)
+  const toSentence = (reason: string): string => `The restore failed: ${reason}`
+  await useDatabase(env, { out, timeoutSeconds: DUMP_SECONDS, toSentence }, async (database) => {
     if (await hasRows(database)) throw new StartError('The database (DATABASE_URL) is not empty. Create a new one.')
     await migrateTables(database, out)
     await loadTables(database, folder, manifest)
-  } catch (error) {
-    throw error instanceof StartError ? error : new StartError(`The restore failed: ${describeReason(error)}`)
-  } finally {
-    await database.close()
-  }
+  })
   for (const file of manifest.files.filter(({ path }) => KEY_FILES.includes(path))) {
     await copyVerified(folder, env.DATA_DIR, file).catch((error: unknown) => {
       if (getErrorCode(error) !== 'EEXIST') throw new StartError(`The restore failed: ${describeReason(error)}`)

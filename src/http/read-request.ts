@@ -8,7 +8,7 @@ import type { LoginRequest, SignUpRequest } from '../flows/log-in.js'
 import type { HttpRequest } from '../http-messages.js'
 import { within } from '../time.js'
 
-/** Time limit for receiving a body. */
+/** Time limit for receiving a body, in milliseconds. It ends before the deadline of the request starts. */
 const BODY_MILLISECONDS = 30_000
 
 /** Maximum body in bytes, unless an endpoint has another one. */

@@ -11,11 +11,11 @@ export const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-b
 /** Maximum length of an assertion in characters. A longer one is refused without parsing. */
 export const MAX_ASSERTION_LENGTH = 4096
 
-/** Time for which an assertion may be valid, in seconds: 300, and 60 for a client whose clock is ahead. */
-export const MAX_ASSERTION_SECONDS = 360
-
 /** Tolerance for `nbf` and `iat`, in seconds. */
 const CLOCK_TOLERANCE_SECONDS = 60
+
+/** Time for which an assertion may be valid, in seconds: 300 by the client's clock, which may be ahead. */
+export const MAX_ASSERTION_SECONDS = 300 + CLOCK_TOLERANCE_SECONDS
 
 /** Accepted values of `typ`, the last one of draft-ietf-oauth-rfc7523bis. */
 const TYPES: readonly unknown[] = [undefined, 'JWT', 'client-authentication+jwt']

@@ -5,8 +5,7 @@ import type { Clock, EndedSessionsOptions } from '../ports.js'
 import { findEndedSessionsProblem } from '../protocol/ended-sessions.js'
 import { readField } from '../protocol/json.js'
 import { isSecureUrl, parseHttpUrl } from '../protocol/parse-url.js'
-import { createConfigError } from './issuer-keys.js'
-import { createWarningLogger } from './log-warnings.js'
+import { createConfigError, createWarningLogger } from './issuer-keys.js'
 
 /** Service that publishes the list, and the check of its signatures. */
 interface Publisher {

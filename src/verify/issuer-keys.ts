@@ -97,3 +97,8 @@ function compressKey(key: Uint8Array): Uint8Array {
 export function createConfigError(problem: string): DidAuthError {
   return new DidAuthError('ERR_CONFIG', { message: `express-did-auth/verify: ${problem}` })
 }
+
+/** Creates a logger that writes warnings to the console, because the verifiers have no option for a logger. */
+export function createWarningLogger(): { warn: (fields: object, message: string) => void } {
+  return { warn: (fields, message) => console.warn(`express-did-auth/verify: ${message}`, fields) }
+}

@@ -9,8 +9,7 @@ import { isP256Key } from '../protocol/p256-key.js'
 import { isSecureUrl } from '../protocol/parse-url.js'
 import { systemClock, toWholeSeconds } from '../time.js'
 import type { VerifiedToken } from './access-token-verifier.js'
-import { createConfigError } from './issuer-keys.js'
-import { createWarningLogger } from './log-warnings.js'
+import { createConfigError, createWarningLogger } from './issuer-keys.js'
 import { readHeader, type TokenRequest } from './token-request.js'
 
 const BEARER = /^Bearer +([^ ]+)$/i

@@ -1,12 +1,10 @@
 import { generateKeyPairSync, randomUUID, sign } from 'node:crypto'
-import { isObject, parseHttpUrl } from 'express-did-auth/server-kit'
+import { isObject, parseHttpUrl, RESOURCE_TOKEN_SECONDS } from 'express-did-auth/server-kit'
 import { describe, readClaims, type Exchange, type ServiceUnderTest } from '../service-under-test.js'
 import { assertNotStored, assertOneWins, assertThat, NotApplicable, type Check } from './rules.js'
 
 const FORM = 'application/x-www-form-urlencoded'
 const METADATA_PATH = '/.well-known/oauth-authorization-server'
-/** Maximum lifetime of a token, in seconds. */
-const MAX_TOKEN_SECONDS = 300
 
 /** Members of an assertion, and of its header, that a check changes. */
 type Changes = { claims?: Record<string, unknown>; header?: Record<string, unknown> }
@@ -30,7 +28,7 @@ export const machineChecks = {
     assertThat(aud === findResource(service), `the token has aud ${String(aud)}, expected the resource`)
     assertThat(sid === undefined, 'the token has a sid, but a machine has no session')
     const seconds = Number(exp) - Number(iat)
-    assertThat(seconds <= MAX_TOKEN_SECONDS, `the token is valid for ${seconds} s`)
+    assertThat(seconds <= RESOURCE_TOKEN_SECONDS, `the token is valid for ${seconds} s`)
   },
   'machine-single-use': async (service) => {
     const { machine } = await logInMachine(service)

@@ -1,4 +1,5 @@
 import { NOT_BEFORE_TOLERANCE_SECONDS } from 'express-did-auth/protocol'
+import { RESOURCE_TOKEN_SECONDS } from 'express-did-auth/server-kit'
 import { describe, type Exchange, type ServiceUnderTest } from '../service-under-test.js'
 
 /** Number of copies of one request that compete in a race. */
@@ -93,7 +94,7 @@ export const deviceRules = {
 
 /** Rules of the login of machines (RFC 7523). They are checked if the discovery document names a token endpoint. */
 export const machineRules = {
-  'machine-login': 'a machine gets a token for a resource: with its DID, for at most 300 s, without a session',
+  'machine-login': `a machine gets a token for a resource: with its DID, for at most ${RESOURCE_TOKEN_SECONDS} s, without a session`,
   'machine-single-use': `of ${RACERS} simultaneous copies of an assertion, exactly one gets a token, and a later copy none`,
   'machine-wrong-signature': 'an assertion of another key or algorithm, or without signature, is invalid_client',
   'machine-wrong-claims': 'an assertion for another audience or DID, without jti, or not in force is invalid_client',

@@ -1,9 +1,10 @@
+import { reuseToken, type CachedToken } from '../wire/cached-token.js'
 import { NOT_SIGNED_IN, PROTOCOL } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
+import { parseFields } from '../wire/json.js'
+import { decodeJwt } from '../wire/jwt.js'
+import { ask, askJson, readRequiredText } from '../wire/request.js'
 import type { Setting } from './options.js'
-import { askJson } from '../wire/request.js'
-import type { CachedToken } from '../wire/cached-token.js'
-import { createTokenCache } from './resource-tokens.js'
 
 /** One of the user's sessions, times in whole seconds. */
 export interface ListedSession {
@@ -43,21 +44,31 @@ export function createCalls(setting: Setting, client: LoggedInClient): SessionCa
     if (!client.session) throw new DidAuthClientError(NOT_SIGNED_IN)
     return client.session.sessionId
   }
-  const ask = async (method: 'GET' | 'DELETE', path = ''): Promise<unknown> => {
+  const askSessions = async (method: 'GET' | 'DELETE', path = ''): Promise<unknown> => {
     assertSession()
     return askJson(service, { method, path: (setting.paths.sessions ?? '/sessions') + path })
   }
   return {
-    tokenFor: async (resource, refused) => createTokenCache(service, tokens, assertSession(), resource, refused),
+    async tokenFor(resource, refused) {
+      const sessionId = assertSession()
+      return reuseToken(tokens, sessionId, resource, refused, service.nowSeconds, async () => {
+        const path = service.paths.resourceToken ?? '/resource-token'
+        const answer = await ask(service, { path, body: { resource } })
+        const accessToken = readRequiredText(answer, 'accessToken')
+        // Another user may have logged in, whose cookies the request then had.
+        if (decodeJwt(accessToken)?.sid !== sessionId) throw new DidAuthClientError(NOT_SIGNED_IN)
+        return [accessToken, Number(parseFields(answer.json).expiresIn)]
+      })
+    },
 
     async list() {
-      const list = await ask('GET')
+      const list = await askSessions('GET')
       if (!Array.isArray(list)) throw new DidAuthClientError(PROTOCOL)
       return list as ListedSession[]
     },
 
     async end(sessionId) {
-      await ask('DELETE', `/${encodeURIComponent(sessionId)}`)
+      await askSessions('DELETE', `/${encodeURIComponent(sessionId)}`)
     }
   }
 }

@@ -1,6 +1,6 @@
 import { listWallets } from '../wallets/find-wallets.js'
 import { isText, parseFields } from '../wire/json.js'
-import type { PlainWallet, Wallet } from '../wallets/wallet.js'
+import type { Wallet } from '../wallets/wallet.js'
 
 /** The id of a passkey's wallet: the rpId, and the passkey's own id in base64url. */
 const PASSKEY_ID = /^passkey (\S+) ([\w-]+)$/
@@ -20,31 +20,17 @@ export async function findWallet(
 ): Promise<void> {
   const [, rpId, passkeyId] = PASSKEY_ID.exec(id) ?? []
   if (rpId && passkeyId) {
-    onFound(restorePasskeyWallet({ id, rpId, passkeyId, address: did.slice(-42) }))
+    const address = did.slice(-42)
+    // Each signature asks for the passkey; the first also loads the code.
+    const signMessage = async (text: string): Promise<string> => {
+      const { passkeyWallet } = await import('../passkey/passkey-wallet.js')
+      return passkeyWallet({ rpId, passkeyId, address }).signMessage(text)
+    }
+    onFound({ id, address, signMessage })
     return
   }
   const compare = (candidate: { readonly id: string; readonly provider: Wallet }): void => {
     if (candidate.id === id) onFound(candidate.provider)
   }
   for (const candidate of await listWallets({ ms: 0, onLate: compare })) compare(candidate)
-}
-
-/** Restores the wallet of a passkey. Each signature asks for the passkey; the first also loads the code. */
-function restorePasskeyWallet({
-  id,
-  ...passkey
-}: {
-  readonly id: string
-  readonly rpId: string
-  readonly passkeyId: string
-  readonly address: string
-}): PlainWallet {
-  return {
-    id,
-    address: passkey.address,
-    signMessage: async (text) => {
-      const { passkeyWallet } = await import('../passkey/passkey-wallet.js')
-      return passkeyWallet(passkey).signMessage(text)
-    }
-  }
 }
