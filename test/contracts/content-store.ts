@@ -67,6 +67,13 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await store.removeEntries(entryId)).toMatchObject({ etag: empty.etag })
     })
 
+    it('tell whether a change has released content', async () => {
+      const writeAll = (text: string) => store.writeEntry(createEntry('k', text, { replaces: 'all' }))
+      for (const text of ['a', 'a']) expect(await writeAll(text)).toMatchObject({ hasReleased: false })
+      expect(await writeAll('b')).toMatchObject({ hasReleased: true })
+      for (const hasReleased of [true, false]) expect(await store.removeEntries(entryId)).toMatchObject({ hasReleased })
+    })
+
     it('belong to one user and one key', async () => {
       await store.writeEntry(createEntry('k', 'a'))
       await store.writeEntry(createEntry('k', 'b', { did: 'did:ethr:rsk:0xb' }))

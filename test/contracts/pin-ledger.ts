@@ -91,6 +91,15 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       expect(await without.removeEntries(entryId)).toMatchObject({ changedPins: [cid] })
       expect(await without.countOpen()).toBe(1)
     })
+
+    it('pin content that still has a pin, also if there is no node', async () => {
+      await pin()
+      await store.removeEntries(entryId)
+      const without = await files.open({ tracksPins: false })
+      expect(await without.writeEntry(createEntry('k', 'a'))).toMatchObject({ changedPins: [cid] })
+      await without.removeEntries(entryId)
+      expect(await without.writeFile(createFile('a'))).toEqual({ changedPins: [cid] })
+    })
   })
 
   describe('claim', () => {
