@@ -49,7 +49,7 @@ export interface GuardOptions {
 }
 
 /** The user of a request, and the parts for the rest of the request, which have its deadline. */
-export interface Admission {
+interface Admission {
   parts: Parts
   user: AuthenticatedUser
   /** Information that a guard adds to the request. */
