@@ -103,7 +103,7 @@ interface WriterParts {
 export function createContentWriter({ objects, spool, run, nowSeconds }: WriterParts) {
   async function upload(name: string, source: NewContent['source']): Promise<void> {
     if ('file' in source) {
-      await objects.put(name, source.file)
+      await objects.put(name, source.file, source.handle)
       return
     }
     const file = spool.newFile()
