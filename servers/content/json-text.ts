@@ -174,7 +174,7 @@ function isPlain(bytes: Buffer): boolean {
 const STEP_BYTES = 16
 
 /**
- * Whether a byte is below 0x20. It compares 16 bytes per step, as four words. This takes 0.15 ms per MiB, instead of
+ * Whether a byte is below 0x20. It compares 16 bytes per step, as four words. This takes 0.18 ms per MiB, instead of
  * 0.3 ms for one word per step, and 1.1 ms for a regular expression.
  */
 function hasControlCharacter(bytes: Buffer): boolean {
@@ -186,11 +186,11 @@ function hasControlCharacter(bytes: Buffer): boolean {
   const tail = bytes.subarray(headLength + stepCount * STEP_BYTES)
   if (bytes.subarray(0, headLength).some(isControl) || tail.some(isControl)) return true
   // The highest bit of a byte becomes 1 if the byte is below 0x20. A higher byte can only be affected by such a byte.
-  const markControls = (word: number): number => (word - 0x20202020) & ~word
+  const markControls = (word = 0): number => (word - 0x20202020) & ~word
   let marks = 0
   for (let index = 0; index < words.length; index += 4) {
-    marks |= markControls(words[index]!) | markControls(words[index + 1]!)
-    marks |= markControls(words[index + 2]!) | markControls(words[index + 3]!)
+    marks |= markControls(words[index]) | markControls(words[index + 1])
+    marks |= markControls(words[index + 2]) | markControls(words[index + 3])
   }
   return (marks & 0x80808080) !== 0
 }

@@ -123,8 +123,8 @@ const { port1: closedPort } = new MessageChannel()
 closedPort.close()
 
 /**
- * Frees the memory of a chunk, which becomes empty: a closed port discards what is transferred to it. Otherwise V8 counts
- * the chunks as used, and collects the whole heap after about 15 bodies of 1 MiB.
+ * Frees the memory of a chunk, which becomes empty: a closed port discards what is transferred to it. Otherwise V8
+ * counts the chunks as used, and collects the whole heap after about 15 bodies of 1 MiB.
  */
 function freeChunk({ length, buffer }: Buffer): void {
   if (length >= FREED_BYTES && length === buffer.byteLength) closedPort.postMessage(undefined, [buffer as ArrayBuffer])
