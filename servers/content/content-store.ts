@@ -1,3 +1,5 @@
+import type { FileHandle } from 'node:fs/promises'
+
 /**
  * Port for the content of relay and vault. Each method is atomic, except for maintenance, which runs several
  * transactions. Only adapters know transactions and tables. DIDs are canonical. Times are whole seconds since the Unix
@@ -15,8 +17,8 @@ export interface ContentInfo {
 export interface NewContent extends ContentInfo {
   /** SHA-256 of each leaf, 32 bytes each, in order. */
   readonly leafHashes: Uint8Array
-  /** Bytes of the content, or a spool file that contains them. The store reads the file; the caller deletes it. */
-  readonly source: Uint8Array | { readonly file: string }
+  /** Bytes of the content, or an open spool file with them. The store reads the file; the caller deletes it. */
+  readonly source: Uint8Array | { readonly file: string; readonly handle: FileHandle }
 }
 
 /** Stored content. Each piece is verified by its hash before it is returned. */
@@ -217,9 +219,10 @@ export interface ObjectStore {
   /**
    * Stores the bytes of a file durably. The caller deletes the file afterwards.
    *
+   * @param handle - the file, if it is a private file that the caller has opened for writing
    * @throws Error with a system code: ENOSPC if there is no space; EEXIST if the store detects that the name is used
    */
-  put(name: string, file: string): Promise<void>
+  put(name: string, file: string, handle?: FileHandle): Promise<void>
   /**
    * Reads an object in pieces, none of which crosses a multiple of 256 KiB. Unless the store `breaksReaders`, a read
    * that has yielded a piece continues to the end, even if the object is deleted meanwhile.

@@ -21,18 +21,25 @@ const PIECE_BYTES = 65_536
  */
 export function createFileObjectStore(folder: string, { isSynced } = { isSynced: true }): ObjectStore {
   const toPath = (name: string): string => join(folder, name.slice(-2), name)
+  const place = (file: string, path: string): Promise<void> =>
+    // A link is atomic like a rename, but never overwrites a file.
+    link(file, path).catch(async (error: unknown) => {
+      if (!CANNOT_LINK.has(getErrorCode(error) ?? '')) throw error
+      await copyFile(file, path, constants.COPYFILE_EXCL)
+      if (isSynced) await sync(path)
+    })
   return {
-    async put(name, file) {
+    async put(name, file, handle) {
       const path = toPath(name)
-      if (isSynced) await sync(file)
-      const createdFolder = await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      // A link is atomic like a rename, but never overwrites a file.
-      await link(file, path).catch(async (error: unknown) => {
-        if (!CANNOT_LINK.has(getErrorCode(error) ?? '')) throw error
-        await copyFile(file, path, constants.COPYFILE_EXCL)
-        if (isSynced) await sync(path)
+      if (isSynced) await (handle?.sync() ?? sync(file))
+      let createdFolder: string | undefined
+      await place(file, path).catch(async (error: unknown) => {
+        if (getErrorCode(error) !== 'ENOENT') throw error
+        createdFolder = await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+        await place(file, path)
       })
-      await chmod(path, 0o600)
+      // An open file is of the spool, where files are private.
+      if (handle === undefined) await chmod(path, 0o600)
       if (!isSynced) return
       await sync(dirname(path))
       if (createdFolder !== undefined) await sync(folder)

@@ -180,16 +180,13 @@ class ContentSink {
       return createNewContent(source)
     }
     const { name, handle, hasher } = await this.#write()
-    await handle.close().catch(throwStorageError)
-    return { ...hasher.finish(), source: { file: name } }
+    return { ...hasher.finish(), source: { file: name, handle } }
   }
 
   async dispose(): Promise<void> {
     if (this.#file === undefined) return
     const { name, handle } = this.#file
-    // `finish` has closed the file already, unless the body was refused.
-    await handle.close().catch(() => undefined)
-    await unlink(name).catch(() => undefined)
+    await Promise.allSettled([handle.close(), unlink(name)])
   }
 
   async #write(): Promise<{ name: string; handle: FileHandle; hasher: LeafHasher }> {

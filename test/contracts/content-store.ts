@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { ObjectStore } from '../../servers/content/content-store.js'
@@ -230,7 +231,9 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       const folder = mkdtempSync(join(tmpdir(), 'did-auth-body-'))
       const [file, bytes] = [join(folder, 'body'), createLargeBytes('x', size)]
       writeFileSync(file, bytes)
-      await store.writeEntry(createEntry('k', '', { content: { ...createContent(bytes), source: { file } } }))
+      const handle = await open(file, 'a')
+      await store.writeEntry(createEntry('k', '', { content: { ...createContent(bytes), source: { file, handle } } }))
+      await handle.close()
       expect(readFileSync(file).equals(bytes)).toBe(true)
       rmSync(folder, { recursive: true })
       expect(await readTexts(store, 'k')).toEqual([bytes.toString()])

@@ -218,7 +218,7 @@ function createContentWriter(
 ) {
   async function upload(name: string, source: NewContent['source']): Promise<void> {
     if ('file' in source) {
-      await objects.put(name, source.file)
+      await objects.put(name, source.file, source.handle)
       return
     }
     const file = spool.newFile()

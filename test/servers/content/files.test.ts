@@ -35,25 +35,33 @@ describe('createFileObjectStore', () => {
   })
 
   it.each([
-    { isSynced: true, expected: ['content', 'its folder', 'objects'] },
-    { isSynced: false, expected: [] }
-  ])('syncs content before it links it into place, and then the folders: isSynced $isSynced', async (options) => {
-    const { isSynced, expected } = options
-    const synced: string[] = []
-    const handle = await open(file)
-    const sync = jest.spyOn(Object.getPrototypeOf(handle) as FileHandle, 'sync')
-    sync.mockImplementation(async function (this: FileHandle) {
-      const { ino, nlink } = await this.stat()
-      const bodyInode = statSync(file).ino
-      const name = ino === statSync(join(folder, 'objects')).ino ? 'objects' : 'its folder'
-      synced.push(ino === bodyInode ? (nlink === 1 ? 'content' : 'content too late') : name)
-    })
-    await handle.close()
-    mkdirSync(join(folder, 'objects'))
-    await createFileObjectStore(join(folder, 'objects'), { isSynced }).put('cid.12ab', file)
-    sync.mockRestore()
-    expect(synced).toEqual(expected)
-  })
+    { isSynced: true, isOpen: false, expected: ['content', 'its folder', 'objects'] },
+    { isSynced: true, isOpen: true, expected: ['content', 'its folder', 'objects'] },
+    { isSynced: false, isOpen: true, expected: [] }
+  ])(
+    'syncs content before it links it into place, then the folders: isSynced $isSynced, isOpen $isOpen',
+    async (options) => {
+      const { isSynced, isOpen, expected } = options
+      const synced: string[] = []
+      const handle = await open(file)
+      const sync = jest.spyOn(Object.getPrototypeOf(handle) as FileHandle, 'sync')
+      sync.mockImplementation(async function (this: FileHandle) {
+        const { ino, nlink } = await this.stat()
+        const bodyInode = statSync(file).ino
+        const name = ino === statSync(join(folder, 'objects')).ino ? 'objects' : 'its folder'
+        synced.push(ino === bodyInode ? (nlink === 1 ? 'content' : 'content too late') : name)
+      })
+      mkdirSync(join(folder, 'objects'))
+      await createFileObjectStore(join(folder, 'objects'), { isSynced }).put(
+        'cid.12ab',
+        file,
+        isOpen ? handle : undefined
+      )
+      sync.mockRestore()
+      await handle.close()
+      expect(synced).toEqual(expected)
+    }
+  )
 
   it('overwrites no existing object', async () => {
     await objects.put('one', file)

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import { createHash, randomBytes } from 'node:crypto'
 import { closeSync, fstatSync, mkdtempSync, openSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
 import { createServer, request, type IncomingMessage, type Server } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -292,16 +293,20 @@ describe('BodyReader with content above 64 KiB', () => {
     socket.destroy()
   })
 
-  it('passes content as a file that the caller can move', async () => {
+  it('passes content as an open file that the caller can move, and closes it afterwards', async () => {
     const movedPath = join(tmpdir(), `kept-${randomBytes(8).toString('hex')}`)
+    let handle: FileHandle | undefined
     maxBytes = 1_000_000
     onContent = async ({ source }) => {
       if (!('file' in source)) return
+      ;({ handle } = source)
+      expect(handle.fd).toBeGreaterThan(0)
       renameSync(source.file, movedPath)
       renameSync(movedPath, source.file)
       expect(readFileSync(source.file, 'utf8')).toBe('b'.repeat(70_000))
     }
     expect(await post(`{"file":"${'b'.repeat(70_000)}"}`)).toMatchObject({ bytes: 70_000 })
+    expect(handle?.fd).toBe(-1)
   })
 
   it('refuses the ninth body above 64 KiB of one owner, and reads those of other owners', async () => {
