@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals'
 import express from 'express'
 import type { ContractVerifier } from 'express-did-auth'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import ts from 'typescript'
-import { readDocument, referenceFiles, root } from '../support/fixtures/documents.js'
+import { listFragments, writeFragments } from '../support/fixtures/document-code.js'
+import { readDocument, root } from '../support/fixtures/documents.js'
 
 const readme = readDocument('README.md')
 const listCode = (file: string, language: string): string[] =>
@@ -28,53 +28,14 @@ describe("the documents' copies of examples", () => {
 })
 
 describe("the documents' code", () => {
-  const folder = join(root, '.cache/documents')
-  const fragments = [...referenceFiles, 'servers/MIGRATION.md'].flatMap((file) => listCode(file, 'ts'))
-  const names = [
-    ...['setupDidAuth', 'wallet', 'did', 'domain', 'config', 'app', 'requireDid', 'myStore', 'url'],
-    ...['challengeSecret', 'serviceUrl', 'serviceDid', 'privateKey', 'context']
-  ]
-  const stubs = `const describe = (_name: string, cases: () => void): void => cases()
-const it = (_name: string, _run: () => Promise<void>): void => undefined
-`
-  // Packages without their own types are declared next to the code that uses them.
-  const declarations = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.d.ts'))
-    .map((name) => join(root, 'src', name))
-  const files = fragments.map((code, index) => ({ path: join(folder, `fragment-${index}.ts`), code }))
-
-  beforeAll(() => {
-    rmSync(folder, { recursive: true, force: true })
-    mkdirSync(folder, { recursive: true })
-    for (const { path, code } of files) {
-      const isImported = (name: string): boolean => new RegExp(`^import .*\\b${name}\\b`, 'm').test(code)
-      const isDeclared = (name: string): boolean => new RegExp(`^const ${name}\\b`, 'm').test(code)
-      const used = names.filter(
-        (name) => new RegExp(`\\b${name}\\b`).test(code) && !isImported(name) && !isDeclared(name)
-      )
-      const options = `import { ${used.join(', ')} } from '../../test/support/fixtures/document-names.js'\n`
-      writeFileSync(path, `${options}${code.includes('describe(') ? stubs : ''}${code}\nexport {}\n`)
-    }
-  })
+  const files = listFragments('.cache/documents')
+  beforeAll(() => writeFragments(files))
 
   afterAll(async () => {
     jest.restoreAllMocks()
     const { server } = await import('../support/fixtures/document-names.js')
     server.closeAllConnections()
     server.close()
-  })
-
-  it('compiles with the strict settings of this project', () => {
-    const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path)) as {
-      config: object
-    }
-    const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
-    const sources = [...files.map(({ path }) => path), ...declarations]
-    const program = ts.createProgram(sources, options)
-    const faults = ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => {
-      return `${file?.fileName ?? ''}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`
-    })
-    expect(faults).toEqual([])
   })
 
   it.each(files.map(({ code, path }) => [code.split('\n')[0]!, path]))('runs: %s', async (_line, path) => {

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import type { Express } from 'express'
 import type { DidAuthClient, PlainWallet } from 'express-did-auth-client'
 import type pg from 'pg'
-import ts from 'typescript'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { readDocument, root } from '../support/fixtures/documents.js'
 import { createNumberedWallet } from '../support/fixtures/fixtures.js'
@@ -152,19 +151,5 @@ describe('the skill for coding agents', () => {
     restore()
     afterTest(() => requireDid.close())
     expect(await readProfile()).toEqual({ user: alice.did })
-  })
-
-  it('contains a page whose code fits the client', () => {
-    const file = join(folder, 'skill-page.mjs')
-    writeFileSync(file, blocks.find(({ language }) => language === 'js')!.code)
-    const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => ts.sys.readFile(path)) as {
-      config: object
-    }
-    const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root)
-    const lib = ['lib.es2023.d.ts', 'lib.dom.d.ts']
-    const program = ts.createProgram([file], { ...options, allowJs: true, checkJs: true, noEmit: true, lib })
-    const [source] = program.getSourceFiles().filter(({ fileName }) => fileName === file)
-    const faults = [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)]
-    expect(faults.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))).toEqual([])
   })
 })

@@ -252,7 +252,7 @@ describe('requireDid.approved', () => {
     await send('/transfer', TRANSFER, approval).expect(503)
   })
 
-  it('responds 400 or 403 to 2,000 malformed headers', async () => {
+  it('responds 400 or 403 to 200 malformed headers', async () => {
     const { send, done } = await transferApp()
     const base64url = fc.string({ maxLength: 60 }).map((text) => Buffer.from(text).toString('base64url'))
     const text = fc.string({ maxLength: 40 })
@@ -263,7 +263,7 @@ describe('requireDid.approved', () => {
       fc.jsonValue().map(header),
       fc.stringMatching(/^[!-~]{1,60}$/)
     )
-    for (const given of fc.sample(headers, 2_000)) {
+    for (const given of fc.sample(headers, 200)) {
       const { status } = await send('/transfer', TRANSFER, given)
       if (status !== 400 && status !== 403) throw new Error(`${given}: ${String(status)}`)
     }

@@ -4,6 +4,9 @@ import { checkConformance, type ConformanceReport } from '../../../servers/tools
 import { serving } from './server-client.js'
 import { type TestClock } from '../fixtures/fixtures.js'
 
+/** Ids of the checks that need tokens in cookies. */
+export const COOKIE_CHECKS = ['cookie-attributes', 'cookie-cross-origin', 'cookie-logout']
+
 /** Clock of the service, the path below which its routes are, and options of the check. */
 interface ServiceOptions {
   clock?: TestClock

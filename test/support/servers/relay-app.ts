@@ -1,8 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Store } from 'express-did-auth'
-import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import { memoryStore, type Store } from 'express-did-auth'
 import request, { type Response } from 'supertest'
 import { readEnv, type ServerEnv, type ServerName } from '../../../servers/config/read-env.js'
 import type { Identity } from '../../../servers/config/service-identity.js'
@@ -51,7 +50,7 @@ export interface TestRelay extends ServerApp {
   end(): Promise<void>
 }
 
-/** Builds a relay from an environment. */
+/** Builds a relay from an environment, with sessions in memory unless a store is given: they outlive a restart. */
 export async function startTestRelay(
   variables: Record<string, string> = {},
   options: TestRelayOptions = {}
@@ -60,8 +59,9 @@ export async function startTestRelay(
   const env = readEnv({ DATA_DIR, ...variables }, 'relay', false)
   const clock = options.clock ?? new TestClock()
   const { destination, log } = captureLog()
+  const { store = memoryStore() } = options
   const open = async (): Promise<Pick<TestRelay, keyof ServerApp | 'contents'>> => {
-    const { node, store: givenStore, usedPercent = () => Promise.resolve(50) } = options
+    const { node, usedPercent = () => Promise.resolve(50) } = options
     const folder = getDataFolder(env)
     const { store: contents, spool } = await openContentStore({
       folder,
@@ -71,7 +71,6 @@ export async function startTestRelay(
       clock,
       monotonicSeconds: () => clock.seconds
     })
-    const store = givenStore ?? sqliteStore(join(folder, 'auth.db'))
     const identity = {
       previousServiceDids: options.previousServiceDids ?? [],
       serviceDid: env.SERVICE_DID ?? serviceWallet.did,

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals'
 import type { ServerResponse } from 'node:http'
 import { runConformance } from '../../../../servers/tools/conformance/command.js'
 import { runCommand } from '../../../support/servers/command-line.js'
-import { checkService, listIds } from '../../../support/servers/conformance.js'
+import { checkService, COOKIE_CHECKS, listIds } from '../../../support/servers/conformance.js'
 import { closeServices, serving } from '../../../support/servers/server-client.js'
 import { machineConfig } from '../../../support/fixtures/machines.js'
 import { sendForever } from '../../../support/faults/ipfs-faults.js'
@@ -10,18 +10,9 @@ import { testApp, testAuthServer } from '../../../support/servers/test-app.js'
 import { startToyAuthServer } from '../../../support/faults/toy-auth-server.js'
 import { testVault } from '../../../support/servers/vault-app.js'
 
-const COOKIE_CHECKS = ['cookie-attributes', 'cookie-cross-origin', 'cookie-logout']
-
 afterEach(closeServices)
 
 describe('the command conformance', () => {
-  it('finds no fault in the library with tokens in bodies', async () => {
-    const { app, clock } = await testApp()
-    const report = await checkService(app, { clock })
-    expect([listIds(report, 'failed'), listIds(report, 'skipped')]).toEqual([[], COOKIE_CHECKS])
-    expect([report.passed, report.total]).toEqual([report.checks.length - 3, report.checks.length - 3])
-  })
-
   it('finds no fault in EIP-4361 of the library, and checks it only if the routes exist', async () => {
     const report = await checkService((await testAuthServer()).listener)
     const section = report.checks.filter(({ id }) => id.startsWith('siwe-'))
@@ -77,12 +68,6 @@ describe('the command conformance', () => {
     const { passed, checks } = await checkService(app, { clock })
     expect(passed).toBe(0)
     expect(checks[0]?.detail).toMatch(/"Invalid device proof"; if it requires device proofs, check it with "accepted"$/)
-  })
-
-  it('finds no fault in the library with tokens in cookies', async () => {
-    const { app, clock } = await testApp({ useCookies: true, cookiePrefix: '__Host-' })
-    const report = await checkService(app, { clock })
-    expect([listIds(report, 'failed'), listIds(report, 'skipped')]).toEqual([[], []])
   })
 
   it.each([
