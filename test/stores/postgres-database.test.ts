@@ -98,6 +98,15 @@ describe('PostgresDatabase', () => {
     expect(getPostgresCode(await catchRejection(work))).toBe('22012')
   })
 
+  it('fails a transaction that PostgreSQL rolls back, although its work ignored the failed statement', async () => {
+    const work = database().transaction(async (query) => {
+      await query({ text: 'INSERT INTO rows VALUES (800, 1)' })
+      await query({ text: 'SELECT 1 / 0' }).catch(() => undefined)
+    })
+    expect(getPostgresCode(await catchRejection(work))).toBe('22012')
+    expect(await runOn(shared.url, 'SELECT 1 FROM rows WHERE id = 800')).toEqual([])
+  })
+
   it('retries after a deadlock', async () => {
     await runOn(shared.url, 'INSERT INTO rows VALUES (10, 0), (11, 0)')
     const db = database()

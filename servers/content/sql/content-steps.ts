@@ -191,7 +191,7 @@ export const repairContent = verb(
   'transaction',
   async (query: ContentQuery, content: ContentRow, nowSeconds: number) => {
     const { cid, byteCount, leafHashes, object, bytes } = content
-    // Locked content is not deleted. In SQLite, the row of content that is in use may be lost.
+    // A damaged database may have lost the row. A takedown must not end between the check and the insertion.
     await lock(query, cid, 'shared')
     const [locked, use] = [await query(contentStatements.lockRow, [cid]), await query(contentStatements.isUsed, [cid])]
     const storedObject = locked.rows[0]?.object

@@ -47,10 +47,8 @@ export const garbageStatements = createStatements('garbage', (dialect: ContentDi
     deleteFile: 'DELETE FROM ~files WHERE cid = $1',
     // Only a damaged database contains entries without an owner.
     deleteLost: 'DELETE FROM ~entries WHERE cid = $1',
-    markContent: `INSERT INTO ~garbage (object, kind, since, byte_count)
-        SELECT object, 'takedown', $2, byte_count FROM ~contents WHERE cid = $1 AND object IS NOT NULL
-      ON CONFLICT (object) DO UPDATE SET kind = excluded.kind`,
-    deleteContent: 'DELETE FROM ~contents WHERE cid = $1',
+    // A weaker lock before the deletion would cause a deadlock with a repair, which holds a lock against deletion.
+    deleteContent: 'DELETE FROM ~contents WHERE cid = $1 RETURNING object, byte_count',
     // Names of objects begin with the cid. Skips running uploads, whose object could appear after its deletion.
     markGarbage: `UPDATE ~garbage SET kind = 'takedown' WHERE object > $1 AND object < $2 AND kind <> 'upload'`,
     probe: "UPDATE ~numbers SET number = number + 1 WHERE name = 'probes'"
@@ -108,18 +106,16 @@ export const takeDownStep = verb(
       await query(garbageStatements.deleteFile, [cid]),
       await query(garbageStatements.deleteLost, [cid])
     ]
-    const object = (await query(content.contentStatements.lockRow, [cid])).rows[0]?.object
-    await query(garbageStatements.markContent, [cid, nowSeconds])
     if (overwriting !== undefined) await query(overwriting.on)
-    try {
-      await query(garbageStatements.deleteContent, [cid])
-    } finally {
-      if (overwriting !== undefined) await query(overwriting.off)
-    }
+    const { rows: deleted } = await query(garbageStatements.deleteContent, [cid]).finally(
+      () => overwriting && query(overwriting.off)
+    )
+    const [{ object = null, byte_count: byteCount = 0 } = {}] = deleted
+    if (object !== null) await query(content.contentStatements.addGarbage, [object, 'takedown', nowSeconds, byteCount])
     await query(garbageStatements.markGarbage, [`${cid}.`, `${cid}/`])
     await content.requestUnpins(query, [cid])
     const removed = rows.length + file.rowCount + lost.rowCount
-    return { removed, isDone, wasInRow: typeof object !== 'string' }
+    return { removed, isDone, wasInRow: object === null }
   },
   { freesSpace: true }
 )

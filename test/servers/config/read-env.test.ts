@@ -69,7 +69,7 @@ describe('readEnv', () => {
     ['PRIVATE_KEY', `0x${'ab'.repeat(32)}`, [`0x${'ab'.repeat(32)}`]],
     ['PRIVATE_KEY', `${'ab'.repeat(32)}, ${'cd'.repeat(32)}`, ['ab'.repeat(32), 'cd'.repeat(32)]],
     ['RESOURCE_KEY', `${'ab'.repeat(32)}\n${'cd'.repeat(32)}`, ['ab'.repeat(32), 'cd'.repeat(32)]],
-    ['CHALLENGE_SECRET', 'a'.repeat(32)],
+    ['CHALLENGE_SECRET', 'ä'.repeat(16)],
     ['SERVICE_DID', 'did:web:auth.example'],
     ['NETWORK_NAME', 'rsk:testnet'],
     ['RPC_URL', 'http://localhost:4444'],

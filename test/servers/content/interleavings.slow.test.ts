@@ -1,0 +1,42 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { Interleavings, type StartState, type VerbName } from '../../support/models/interleavings.js'
+import { usePostgresContents, type PostgresContents } from '../../support/servers/postgres-contents.js'
+
+const make = usePostgresContents()
+let files: PostgresContents
+let interleavings: Interleavings
+beforeEach(async () => {
+  files = await make()
+  interleavings = await Interleavings.open(files)
+})
+afterEach(async () => {
+  await interleavings.close()
+  await files.remove()
+})
+
+const writers = ['adds the content', 'posts a file'] as const
+const owners = ['adds it to an empty list', 'replaces the entry', 'removes the entry'] as const
+const cleaners = ['takes it down', 'collects garbage', 'repairs it'] as const
+
+/** Verbs of which each pair runs, by the state in which they start. */
+const verbsByState: readonly (readonly [StartState, readonly VerbName[]])[] = [
+  ['in an entry', [...writers, ...owners, ...cleaners]],
+  ['unused', [...writers, ...cleaners, 'adds it beyond the quota']],
+  ['absent', [...writers, 'adds it to an empty list', 'takes it down']],
+  ['in an expired file', [...writers, 'deletes expired files', 'takes it down']],
+  ['lost', ['adds the content', 'takes it down', 'repairs it']],
+  ['without its pin', ['adds the content', 'removes the entry', 'takes it down', 'corrects pins']],
+  ['only a pin', [...writers, 'takes it down', 'corrects pins']],
+  ['in a damaged list', ['removes the entry', 'takes it down', 'corrects lists']]
+]
+const cases = verbsByState.flatMap(([state, names]) =>
+  names.flatMap((first) =>
+    names.flatMap((second) => ['small', 'large'].map((size) => ({ state, size, first, second })))
+  )
+)
+
+describe('two transactions on one content in PostgreSQL', () => {
+  it.each(cases)('$size, $state: one $first while another $second', async ({ state, size, first, second }) => {
+    expect(await interleavings.findFaults(state, size === 'large', first, second)).toEqual([])
+  })
+})
