@@ -1,6 +1,5 @@
 import type { DidAuthErrorCode } from '../errors.js'
-import { recoverPersonalSigner, type Curve } from './curve.js'
-import type { RecoverableSignature } from './ecdsa-signature.js'
+import { recoverPersonalSigner, type Curve, type RecoverableSignature } from './curve.js'
 
 /** Values from which a challenge is computed. */
 export interface ChallengeInput {

@@ -1,5 +1,3 @@
-import type { RecoverableSignature } from './ecdsa-signature.js'
-
 /**
  * Signatures of secp256k1 and the hashes SHA-256 and Keccak-256: everything that runs in native or WASM code.
  * Lengths: `hash` 32 bytes, `signature` 64 bytes (r then s, big-endian), `publicKey` 65 bytes (uncompressed, first byte
@@ -27,6 +25,14 @@ export interface Curve {
   publicKeyOf(privateKey: Uint8Array): Uint8Array | undefined
   /** Decompresses a public key of 33 bytes (2 or 3, then x); undefined if no point of the curve has that x. */
   decompress(compressedKey: Uint8Array): Uint8Array | undefined
+}
+
+/** A recoverable signature: 64 bytes (r then s), and the number of the candidate key that made it. */
+export interface RecoverableSignature {
+  /** 64 bytes, with a low s. */
+  bytes: Uint8Array
+  /** Number of the candidate, which `v` of the signature encodes. */
+  recovery: 0 | 1
 }
 
 /** Functions of a curve that fail without throwing. */

@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { DidAuthError, type RefusalReason } from '../errors.js'
+import type { RecoverableSignature } from './curve.js'
 import { decodeHex, encodeHex } from './encoding.js'
 import { isObject } from './json.js'
 
@@ -12,14 +13,6 @@ const HIGH_S_BYTES = toBytes((CURVE_ORDER >> 1n) + 1n)
 
 const SIGNATURE = /^0x[0-9a-fA-F]{130}$/
 const EIP_155_CHAIN_IDS: readonly number[] = [1, 30, 31]
-
-/** A recoverable signature: 64 bytes (r then s), and the number of the candidate key that made it. */
-export interface RecoverableSignature {
-  /** 64 bytes, with a low s. */
-  bytes: Uint8Array
-  /** Number of the candidate, which `v` of the signature encodes. */
-  recovery: 0 | 1
-}
 
 /**
  * Parses the result of `personal_sign`: `0x` and 65 bytes in hexadecimal (r, s, v), with a low s. Everything else is
