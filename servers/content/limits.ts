@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http'
-import { MessageChannel } from 'node:worker_threads'
 import { DidAuthError } from 'express-did-auth'
 import { limitMilliseconds, MIN_BYTES_PER_SECOND } from '../config/time-limits.js'
 
@@ -107,25 +106,11 @@ export function discardRest(req: IncomingMessage): void {
   req.on('error', () => undefined).resume()
 }
 
-/** Minimum size in bytes of a chunk whose memory is freed. It costs 2 µs, which is too much for a short chunk. */
-const FREED_BYTES = 4_096
-const { port1: closedPort } = new MessageChannel()
-closedPort.close()
-
-/**
- * Frees the memory of a chunk, which becomes empty: a closed port discards what is transferred to it. Otherwise V8
- * counts the chunks as used, and collects the whole heap after about 15 bodies of 1 MiB.
- */
-function freeChunk({ length, buffer }: Buffer): void {
-  if (length >= FREED_BYTES && length === buffer.byteLength) closedPort.postMessage(undefined, [buffer as ArrayBuffer])
-}
-
 /**
  * Receives the body of a request in chunks, no faster than `use` processes them. After an error the rest of the body is
  * discarded.
  *
- * @param use - processes a chunk, whose memory is freed when it returns; the next chunk waits for its promise, and its
- *   error refuses the body
+ * @param use - processes a chunk; the next chunk waits for its promise, and its error refuses the body
  * @throws DidAuthError ERR_JSON for an incomplete body, or one that was read before; ERR_REQUEST_TIMEOUT for a slow one
  */
 export function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promise<unknown> | undefined): Promise<void> {
@@ -153,8 +138,6 @@ export function receiveBody(req: IncomingMessage, use: (chunk: Buffer) => Promis
       } catch (error) {
         settle(error as Error)
         return
-      } finally {
-        freeChunk(chunk)
       }
       if (pendingUse === undefined) return
       req.pause()

@@ -146,16 +146,6 @@ describe('receiveBody', () => {
     expect(settled).toEqual(['complete'])
   })
 
-  it('frees the memory of a long chunk after its use, but no memory that others may use', async () => {
-    const lengths: number[] = []
-    const { body, settled, nextTurn } = startBody((chunk) => void lengths.push(chunk.length))
-    const [own, shared] = [Buffer.allocUnsafeSlow(65_536), Buffer.allocUnsafeSlow(65_536)]
-    body.write(own)
-    body.end(shared.subarray(1))
-    while (settled.length === 0) await nextTurn()
-    expect([lengths, own.length, shared.length]).toEqual([[65_536, 65_535], 0, 65_536])
-  })
-
   it('refuses a body that was cut off only after `use` has ended, which may be writing to its file', async () => {
     let endUse = (): void => undefined
     const { body, settled, nextTurn } = startBody(() => new Promise<void>((resolve) => (endUse = resolve)))
