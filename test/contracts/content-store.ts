@@ -265,6 +265,13 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await listObjectNames(files.objects)).toEqual([])
     })
 
+    it('stays in its row until its last entry is removed', async () => {
+      for (const owner of ['a', 'b']) await store.writeEntry(createEntry('k', 'small', { did: `${did}${owner}` }))
+      await store.removeEntries({ did: `${did}a`, key: 'k' })
+      await store.collectGarbage(NOW)
+      expect(await readTexts(another, 'k', `${did}b`)).toEqual(['small'])
+    })
+
     it('is read completely if it is deleted in the meantime', async () => {
       const large = createLargeBytes('x', 1_000_000)
       await store.writeEntry(createEntry('k', large))
