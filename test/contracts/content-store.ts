@@ -502,6 +502,20 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect([puts, await readTexts(store, 'k')]).toEqual([1, [first.toString()]])
     })
 
+    it('is uploaded again if a collector has begun to delete it', async () => {
+      let puts = 0
+      const objects = objectsWith({
+        put: async (name, file) => {
+          puts += 1
+          await files.objects.put(name, file)
+          if (puts === 1) await files.query("UPDATE ~garbage SET kind = 'removed'")
+        }
+      })
+      await (await files.open({ objects })).writeEntry(createEntry('k', first))
+      await store.collectGarbage(files.clocks.seconds, { isFull: true })
+      expect([puts, await readTexts(store, 'k')]).toEqual([2, [first.toString()]])
+    })
+
     it('is deleted by one collection, even if it is one of 101', async () => {
       for (let number = 0; number < 101; number += 1)
         await store.writeEntry(createEntry('k', createLargeBytes(`${number}`, 65_537)))
