@@ -108,6 +108,15 @@ export function contentInspectionContract(makeFolder: () => ContentFolder | Prom
     expect(await store.readUsage(did)).toEqual({ byteCount: 1, entryCount: 1 })
   })
 
+  it('reserves numbers for entries of present and new users, and never fewer than before', async () => {
+    await store.writeEntry(createEntry('k', 'a'))
+    for (const number of [1_000, 5]) await inspection.reserveNumbers(number)
+    for (const owner of [did, `${did}b`]) {
+      await store.writeEntry(createEntry('l', 'b', { did: owner }))
+      expect(await inspection.listNumberedEntries({ did: owner, key: 'l' })).toMatchObject([{ number: 1_001 }])
+    }
+  })
+
   it('leaves unreferenced objects to the collector', async () => {
     await store.writeEntry(createEntry('k', large))
     const file = join(files.folder, 'file')

@@ -265,6 +265,13 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       expect(await listObjectNames(files.objects)).toEqual([])
     })
 
+    it('stays in its row until its last entry is removed', async () => {
+      for (const owner of ['a', 'b']) await store.writeEntry(createEntry('k', 'small', { did: `${did}${owner}` }))
+      await store.removeEntries({ did: `${did}a`, key: 'k' })
+      await store.collectGarbage(NOW)
+      expect(await readTexts(another, 'k', `${did}b`)).toEqual(['small'])
+    })
+
     it('is read completely if it is deleted in the meantime', async () => {
       const large = createLargeBytes('x', 1_000_000)
       await store.writeEntry(createEntry('k', large))
@@ -493,6 +500,20 @@ export function contentStoreContract(makeFolder: () => ContentFolder | Promise<C
       const uploading = await files.open({ objects })
       await uploading.writeEntry(createEntry('k', first))
       expect([puts, await readTexts(store, 'k')]).toEqual([1, [first.toString()]])
+    })
+
+    it('is uploaded again if a collector has begun to delete it', async () => {
+      let puts = 0
+      const objects = objectsWith({
+        put: async (name, file) => {
+          puts += 1
+          await files.objects.put(name, file)
+          if (puts === 1) await files.query("UPDATE ~garbage SET kind = 'removed'")
+        }
+      })
+      await (await files.open({ objects })).writeEntry(createEntry('k', first))
+      await store.collectGarbage(files.clocks.seconds, { isFull: true })
+      expect([puts, await readTexts(store, 'k')]).toEqual([2, [first.toString()]])
     })
 
     it('is deleted by one collection, even if it is one of 101', async () => {

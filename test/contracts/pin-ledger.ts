@@ -135,6 +135,15 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     })
   })
 
+  it('ignores a second result of the same claim', async () => {
+    await store.writeEntry(createEntry('k', 'a'))
+    const task = await claimOne(NOW)
+    const results = [await store.finish(task, NOW), await store.finish(task, NOW), await store.postpone(task, NOW + 5)]
+    expect(results).toEqual([true, false, false])
+    await store.removeEntries(entryId)
+    expect(await claimOne(NOW)).toMatchObject({ desired: 'unpinned', isInDoubt: false })
+  })
+
   describe('task in doubt', () => {
     it('is repeated a minute later', async () => {
       await store.writeEntry(createEntry('k', 'a'))
@@ -147,6 +156,7 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
       const secondClaim = await claimOne(NOW + 100)
       expect(secondClaim).toMatchObject({ isInDoubt: false })
       expect(await store.finish(secondClaim, NOW + 100)).toBe(true)
+      expect(await store.finish(inDoubt, NOW + 100)).toBe(false)
       expect(await store.areSettled([cid])).toBe(true)
     })
 
@@ -228,5 +238,17 @@ export function pinLedgerContract(makeFolder: () => ContentFolder | Promise<Cont
     }
     expect(await store.comparePins(listOnNode)).toEqual({ missing: 0, others: 0 })
     expect(await store.countOpen()).toBe(0)
+  })
+
+  it('does not pin again what is removed while the node is listed', async () => {
+    await pin()
+    let lists = 0
+    const listOnNode = async (): Promise<ReadonlySet<string>> => {
+      lists += 1
+      if (lists === 2) await another.removeEntries(entryId)
+      return new Set()
+    }
+    expect(await store.comparePins(listOnNode)).toEqual({ missing: 0, others: 0 })
+    expect(await claimOne(NOW)).toMatchObject({ cid, desired: 'unpinned' })
   })
 }

@@ -89,3 +89,11 @@ it.each(VERBS.map((verb) => [String(verb).slice(11, 80), verb] as const))(
       await expect(runFailingAt(verb, failing)).rejects.toThrow('failed')
   }
 )
+
+it('refuses a rotation whose statement matched no row, although the session is valid when it is read', async () => {
+  const answers = [[], [SESSION]]
+  const query = async () => ({ rows: answers.shift() ?? [], rowCount: 0, isRepeat: false })
+  const rotation = createRotation('a', 1, 2)
+  const verdict = sessionVerbs.rotateRefreshToken.run(Object.assign(query, { dialect: postgresDialect }), rotation)
+  expect(await verdict).toBe('replaced')
+})

@@ -3,6 +3,10 @@ import pg from 'pg'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { PostgresDatabase } from '../../src/stores/postgres/postgres-database.js'
 import { createQuotaTable } from '../../src/stores/postgres/quota-table.js'
+import { postgresDialect } from '../../src/stores/sql/dialect.js'
+import type { SqlQuery, StoreQuery } from '../../src/stores/sql/query.js'
+import { deleteExpiredSessions } from '../../src/stores/sql/session-verbs.js'
+import { closeWindows, deleteClosedUses } from '../../src/stores/sql/store-verbs.js'
 import {
   createCharge,
   did,
@@ -182,6 +186,53 @@ describe('a full PostgreSQL store', () => {
       await database.close()
       expect(await countRows('did_auth_anonymous_quotas')).toBe(4)
     }
+  })
+})
+
+describe('a step of the sweep in PostgreSQL', () => {
+  let database: PostgresDatabase
+  let query: StoreQuery
+  beforeAll(() => {
+    database = new PostgresDatabase(tables.url, { timeoutSeconds: TEST_TIMEOUT_SECONDS })
+    const run: SqlQuery = (statement, values) => database.query(statement, values)
+    query = Object.assign(run, { dialect: postgresDialect })
+  })
+  afterAll(() => database.close())
+
+  const hour = 3_600
+  const closedUntil = async (): Promise<number> => {
+    const [row] = await tables.rows("SELECT number FROM did_auth_numbers WHERE name = 'usesForgottenUntil'")
+    return Number(row?.number)
+  }
+
+  it('deletes no use and closes no other window until the grace period after a closing is over', async () => {
+    const store = tables.store()
+    for (const end of [300, 600]) {
+      await store.consumeChallenge(createUse({ window: end, until: end }))
+    }
+    await tables.rows(`UPDATE did_auth_numbers SET changed_at = 0 WHERE name = 'usesForgottenUntil'`)
+    await closeWindows.run(query, START_SECONDS + 300, hour)
+    await closeWindows.run(query, START_SECONDS + 600, hour)
+    expect([await closedUntil(), await deleteClosedUses.run(query, hour, 10)]).toEqual([START_SECONDS + 300, 0])
+    await tables.rows(`UPDATE did_auth_numbers SET changed_at = changed_at - ${hour}`)
+    expect(await deleteClosedUses.run(query, hour, 10)).toBe(1)
+    await closeWindows.run(query, START_SECONDS + 600, hour)
+    expect(await closedUntil()).toBe(START_SECONDS + 600)
+  })
+
+  it('skips sessions that another transaction has locked, and waits for no other sweep', async () => {
+    const store = tables.store()
+    for (const name of ['a', 'b']) await store.createSession(createSession(name))
+    const sweep = () => deleteExpiredSessions.run(query, START_SECONDS + 10 * 86_400, 10)
+    await database.transaction(async (lock) => {
+      await lock({ text: "SELECT pg_advisory_xact_lock(hashtextextended('did_auth_delete_sessions', 0))" })
+      expect(await sweep()).toBe(0)
+    })
+    await database.transaction(async (lock) => {
+      await lock({ text: "SELECT 1 FROM did_auth_sessions WHERE session_id = 'session-a' FOR UPDATE" })
+      expect(await sweep()).toBe(1)
+    })
+    expect(await sweep()).toBe(1)
   })
 })
 

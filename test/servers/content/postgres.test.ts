@@ -129,7 +129,7 @@ describe('a change whose connection is cut', () => {
       await files.objects.put(...args)
       if (proxy.cuts() === 0) proxy.cut(COMMIT, 'before the answer')
     }
-    store = await files.open({ source: url.href, objects: { ...files.objects, put } })
+    store = await files.open({ source: url.href, objects: { ...files.objects, put }, tracksPins: true })
     await store.writeEntry(createEntry('k', 'before'))
   })
   afterEach(() => proxy.close())
@@ -152,6 +152,22 @@ describe('a change whose connection is cut', () => {
       expect(await files.leaks(store)).toEqual([])
     }
   )
+
+  // A second attempt would claim other tasks, or report the end of its own first attempt as late.
+  it('fails without a retry if cut before the response to a verb of pins', async () => {
+    const request = { limit: 1, nowSeconds: NOW, leaseSeconds: 30 }
+    const [task] = await store.claim(request)
+    const calls: [statement: string, call: () => Promise<unknown>][] = [
+      ['vault_pin_postpone', () => store.postpone(task!, NOW)],
+      ['vault_pin_claimDue', () => store.claim(request)],
+      ['vault_pin_pinned', () => store.finish(task!, NOW)]
+    ]
+    for (const [statement, call] of calls) {
+      proxy.cut(statement, 'before the answer')
+      await expect(call()).rejects.toMatchObject(unavailable)
+    }
+    expect([proxy.cuts(), await store.countOpen()]).toEqual([3, 0])
+  })
 
   it('fails if cut after an upload, and its object stays in use', async () => {
     await expect(write(large, { replaces: 'all' })).rejects.toMatchObject(unavailable)
@@ -226,6 +242,16 @@ describe('a content store on PostgreSQL', () => {
       await store.removeEntries(place)
     })
     expect(await files.leaks(store)).toEqual([])
+  })
+
+  it('claims no pin that another transaction has locked, and does not wait for it', async () => {
+    const { store, database } = await files.openAll({ tracksPins: true })
+    for (const text of ['a', 'b']) await store.writeEntry(createEntry('k', text))
+    await database.transaction(async (query) => {
+      await query({ text: 'SELECT 1 FROM vault_pins WHERE cid = $1 FOR UPDATE' }, [computeCid('a')])
+      const tasks = await store.claim({ limit: 10, nowSeconds: NOW, leaseSeconds: 30 })
+      expect(tasks.map(({ cid }) => cid)).toEqual([computeCid('b')])
+    })
   })
 
   describe('content that a collector has claimed', () => {

@@ -120,10 +120,11 @@ export const states = {
   'in an expired file': '',
   // Only a database that was restored without its foreign keys loses content.
   lost: `SET session_replication_role = replica; DELETE FROM vault_contents WHERE cid = '<cid>';
-    RESET session_replication_role`,
+    RESET session_replication_role; DELETE FROM vault_objects WHERE name LIKE '<cid>.%'`,
   'without its pin': "DELETE FROM vault_pins WHERE cid = '<cid>'",
   'only a pin': `DELETE FROM vault_entries WHERE cid = '<cid>'; DELETE FROM vault_lists WHERE did = '<user>';
-    DELETE FROM vault_owners WHERE did = '<user>'; DELETE FROM vault_contents WHERE cid = '<cid>'`,
+    DELETE FROM vault_owners WHERE did = '<user>'; DELETE FROM vault_contents WHERE cid = '<cid>';
+    DELETE FROM vault_objects WHERE name LIKE '<cid>.%'`,
   'in a damaged list': `UPDATE vault_lists SET hash = '\\x${'00'.repeat(32)}' WHERE did = '<user>';
     UPDATE vault_owners SET byte_count = 7 WHERE did = '<user>'`
 } as const
