@@ -42,9 +42,6 @@ export function parseDid(value: unknown): string {
   throw new DidAuthError('ERR_DID', { reason: { check: 'did', expected, got: typeof value } })
 }
 
-/** Functions of a curve that compute the address of a public key in a DID. */
-type KeyCurve = Pick<Curve, 'decompress' | 'keccak256Hex'>
-
 /** A did:ethr, and the values that it contains. */
 export interface EthrDid {
   /** The DID as received. */
@@ -58,7 +55,7 @@ export interface EthrDid {
 }
 
 /** Parses a did:ethr. @param curve - as for {@link addressOfDid} @throws DidAuthError ERR_DID_UNSUPPORTED as there */
-export function parseEthrDid(did: string, curve?: KeyCurve): EthrDid {
+export function parseEthrDid(did: string, curve?: Pick<Curve, 'decompress' | 'keccak256Hex'>): EthrDid {
   const [, network = '', address, compressedKey] = ETHR_DID.exec(did) ?? []
   const publicKey = compressedKey && curve?.decompress(decodeHex(compressedKey))
   const keyAddress = curve && publicKey ? addressOfPublicKey(curve, publicKey) : address?.toLowerCase()
@@ -77,7 +74,7 @@ export function parseEthrDid(did: string, curve?: KeyCurve): EthrDid {
  * `did:ethr:[network:]0x(02|03)<64 hex>`; also if its public key is no point of the curve, or `curve` is missing for it
  * @see ethr DID method specification, "Method Specific Identifier"
  */
-export function addressOfDid(did: string, curve?: KeyCurve): string {
+export function addressOfDid(did: string, curve?: Pick<Curve, 'decompress' | 'keccak256Hex'>): string {
   return parseEthrDid(did, curve).address
 }
 

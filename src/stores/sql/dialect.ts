@@ -22,6 +22,7 @@ export interface TableWords {
 
 /** Parts of statements that differ between SQLite and PostgreSQL. All other text is the same for both. */
 export interface Dialect {
+  /** Engine that runs the statements. A verb file has one table of statements per engine. */
   readonly engine: 'sqlite' | 'postgres'
   /** Prefix of function calls. In PostgreSQL, it excludes functions of the same name that another role has created. */
   readonly schemaPrefix: string
