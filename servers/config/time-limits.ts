@@ -24,7 +24,10 @@ export const limitMilliseconds = {
   /** Content of 8 MiB at the minimum rate: 34 minutes. */
   slowestUpload: (8_388_608 / MIN_BYTES_PER_SECOND) * 1_000,
   rateGrace: RATE_GRACE,
-  /** Pause of an upload that was faster than the minimum rate before. */
+  /**
+   * Time for which an upload may be slower than the minimum rate if it was faster before. Without any byte, the
+   * connection ends earlier, after `receive`.
+   */
   uploadPause: 15_000,
   /**
    * Pause of a download. The operating systems of server and client together buffer up to 10 MB, which a client at
@@ -92,7 +95,7 @@ export const limitOrder: readonly (readonly (keyof typeof limitMilliseconds)[])[
   // Node accepts a limit for the headers only up to that for the request, and checks both at an interval.
   ['receiveCheck', 'bodyRest', 'headers', 'receive'],
   ['slowestUpload', 'upload'],
-  ['rateGrace', 'uploadPause', 'downloadPause', 'downloadDelay'],
+  ['rateGrace', 'receive', 'uploadPause', 'downloadPause', 'downloadDelay'],
   // Otherwise an object could be deleted while a list is read no slower than at the minimum rate.
   ['slowestListStart', 'downloadDelay'],
   // Otherwise the server closes a connection at the same time as the client sends a request.
