@@ -58,8 +58,8 @@ export interface EndedSession {
 export interface SessionStore {
   /**
    * Adds a session. If the user then has more than `MAX_SESSIONS_PER_DID`, the store deletes one of them: an expired
-   * one, else one that was logged out or revoked, else the oldest. A full store first deletes sessions that were never
-   * refreshed, the oldest first.
+   * one, else one that was logged out or revoked, else the oldest. A full store refuses, or first deletes sessions
+   * that were never refreshed, the oldest first.
    *
    * @returns number of active sessions that were deleted because the store is full
    */
