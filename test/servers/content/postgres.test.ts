@@ -26,6 +26,7 @@ import {
   createFile,
   createLargeBytes,
   createContent,
+  createObjectName,
   NOW,
   listObjectNames,
   readTexts,
@@ -175,6 +176,12 @@ describe('a change whose connection is cut', () => {
     expect(await readTexts(store, 'k')).toEqual([String(large)])
   })
 
+  it('succeeds if it posts a file and is cut after an upload: the second attempt finds its own object', async () => {
+    await store.writeFile(createFile(large))
+    expect(proxy.cuts()).toBe(1)
+    expect(await files.leaks(store)).toEqual([])
+  })
+
   it('is retried if cut before its COMMIT was sent', async () => {
     proxy.cut('vault_entry_stateOfNamed', 'before the answer')
     await write('new', { ifMatch: '*' })
@@ -242,6 +249,22 @@ describe('a content store on PostgreSQL', () => {
       await store.removeEntries(place)
     })
     expect(await files.leaks(store)).toEqual([])
+  })
+
+  it('marks no object as garbage that is in use after all, or that a takedown overwrites', async () => {
+    const { store, database } = await files.openAll()
+    await store.writeEntry(createEntry('k', large))
+    const [name = ''] = await listObjectNames(files.objects)
+    const taken = createObjectName('taken')
+    await files.query(`INSERT INTO ~garbage VALUES ('${taken}', 'takedown', 1, 1)`)
+    const dialect = createPostgresContents('vault')
+    const translate = createTranslator(dialect)
+    const run: SqlQuery = (statement, values) => database.query(translate(statement), values)
+    for (const object of [name, taken]) {
+      const upload = { cid: computeCid(large), byteCount: large.length, name: object }
+      await contentSteps.discardUpload.run(Object.assign(run, { dialect }), upload, 'removed', NOW)
+    }
+    expect(await files.query('SELECT object, kind FROM ~garbage')).toEqual([{ object: taken, kind: 'takedown' }])
   })
 
   it('claims no pin that another transaction has locked, and does not wait for it', async () => {

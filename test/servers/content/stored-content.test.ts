@@ -1,7 +1,13 @@
 import { describe, expect, it } from '@jest/globals'
-import { toFoundContent } from '../../../servers/content/sql/rows.js'
+import { join } from 'node:path'
+import { createFileObjectStore, openSpool } from '../../../servers/content/files.js'
+import { createSqlContentStore } from '../../../servers/content/sql/sql-content-store.js'
+import { discardUpload } from '../../../servers/content/sql/content-steps.js'
+import { toFoundContent, UPLOAD_NEEDED, type ContentRow } from '../../../servers/content/sql/rows.js'
 import { createStoredContent } from '../../../servers/content/sql/stored-content.js'
-import { createLargeBytes, createContent } from '../../support/servers/content-stores.js'
+import { ServerError, type ServerErrorCode } from '../../../servers/http/server-error.js'
+import { createEntry, createLargeBytes, createContent } from '../../support/servers/content-stores.js'
+import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 
 const large = createLargeBytes('large', 700_000)
 const { cid, byteCount, leafHashes } = createContent(large)
@@ -79,3 +85,27 @@ describe('content in a row', () =>
     if (read === undefined) await expect(content.bytes()).rejects.toMatchObject(missing)
     else expect(Buffer.from(await content.bytes()).toString()).toBe(read)
   }))
+
+describe('an uploaded object whose write fails', () => {
+  it.each<[code: ServerErrorCode, discarded: unknown[]]>([
+    // The write may have been committed, or be committed later.
+    ['ERR_STORAGE', []],
+    ['ERR_STORAGE_FULL', ['removed']],
+    ['ERR_TAKEN_DOWN', ['takedown']]
+  ])('is discarded after %s as %j', async (code, expected) => {
+    const { path, remove } = temporaryFolder()
+    const discarded: unknown[] = []
+    const run = async (verb: unknown, request: { content?: ContentRow }, kind: unknown): Promise<unknown> => {
+      if (verb === discardUpload) discarded.push(kind)
+      else if (request.content?.object?.isUploaded === true) throw new ServerError(code)
+      return UPLOAD_NEEDED
+    }
+    const objects = { ...createFileObjectStore(join(path, 'objects')), put: async () => undefined }
+    // This engine runs two verbs.
+    const engine = { run, databaseVerbs: {}, objects, spool: openSpool(join(path, 'spool')) } as never
+    const write = createSqlContentStore(engine, {}).store.writeEntry(createEntry('k', large))
+    await expect(write).rejects.toMatchObject({ code })
+    expect(discarded).toEqual(expected)
+    remove()
+  })
+})
