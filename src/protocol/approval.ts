@@ -4,7 +4,7 @@ import { addressOfDid } from './did.js'
 import { encodeHex } from './encoding.js'
 import { parseApprovalStatement, type ApprovedRequest } from './format-siwe-message.js'
 import { parseOwnSiweMessage, type LoginProof } from './login-proof.js'
-import { parseSignature } from './ecdsa-signature.js'
+import { parseSignature } from './personal-sign.js'
 
 /** Evidence of an approved request, as in `req.auth.approval`. */
 export interface ApprovalProof extends LoginProof {

@@ -2,7 +2,7 @@ import { DidAuthError } from '../errors.js'
 import { recoverPersonalSigner, type Curve } from './curve.js'
 import { addressOfDid, chainIdOfDid } from './did.js'
 import { RESERVED_STATEMENT, type SiweMessage } from './format-siwe-message.js'
-import { parseSignature } from './ecdsa-signature.js'
+import { parseSignature } from './personal-sign.js'
 import { assertOwnSite, parseSiweMessage } from './siwe-message.js'
 
 /** Message that a user signed to log in or to sign up, with its signature. */

@@ -8,7 +8,7 @@ import type { Clock, Logger, Signer } from '../ports.js'
 import { createAccessTokenPayload } from '../protocol/access-token.js'
 import { ethrDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
-import { parseSignerOutput } from '../protocol/ecdsa-signature.js'
+import { parseSignerOutput } from '../protocol/personal-sign.js'
 import { deriveWalletKey } from './wallet.js'
 
 /** Service of a token by {@link accessTokenFor}: some options of `setupDidAuth`. */

@@ -12,7 +12,7 @@ import {
   type ChallengeResponse
 } from '../../src/protocol/challenge.js'
 import type { Curve } from '../../src/protocol/curve.js'
-import { parseSignature } from '../../src/protocol/ecdsa-signature.js'
+import { parseSignature } from '../../src/protocol/personal-sign.js'
 import { refusal } from '../support/fixtures/refusal.js'
 import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import { Buffer } from 'node:buffer'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { isPlainEs256kHeader, isSignedBy, parseJwt } from '../../src/protocol/jwt.js'
-import { parseSignerOutput } from '../../src/protocol/ecdsa-signature.js'
+import { parseSignerOutput } from '../../src/protocol/personal-sign.js'
 import { es256k, forgeJwt, type Part } from './forge-jwt.js'
 import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 

@@ -3,7 +3,7 @@ import { DidAuthError } from '../../src/errors.js'
 import { type AccessTokenExpectation, verifyAccessToken } from '../../src/protocol/access-token.js'
 import { type Draw, numbersFrom } from './random-numbers.js'
 import { recoverPersonalSigner, type Curve } from '../../src/protocol/curve.js'
-import { parseSignature } from '../../src/protocol/ecdsa-signature.js'
+import { parseSignature } from '../../src/protocol/personal-sign.js'
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
 const OTHERS = `.=+/ \n\t\0é"{}`
