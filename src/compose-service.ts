@@ -20,7 +20,7 @@ import type { DidAuthConfig } from './config/options.js'
 import { listConfigWarnings, parseConfig, type Settings } from './config/settings.js'
 import { DidAuthError } from './errors.js'
 import { describeCause } from './flows/describe-cause.js'
-import { endSession } from './flows/end-session.js'
+import { computeListUntil, endSession } from './flows/end-session.js'
 import { createServiceQuotas } from './flows/limits.js'
 import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
@@ -144,7 +144,7 @@ export function composeService(config: DidAuthConfig): Service {
       },
       async revokeAll(did: string) {
         const now = clock.nowSeconds()
-        const listUntil = settings.listedSeconds && now + settings.listedSeconds
+        const listUntil = computeListUntil(settings, now)
         const count = await store.revokeSessions(serviceUrl, canonicalDid(did), now, listUntil)
         if (count > 0) report?.({ type: 'session-revoked', did, count })
         return count

@@ -39,11 +39,6 @@ interface AnsweredResponse {
 }
 
 const PROBLEM = 'application/problem+json'
-
-/** Returns the id of a request as a field of log lines and answers; no field for a request without id. */
-export function toIdField(requestId: string | undefined): { requestId?: string } {
-  return requestId === undefined ? {} : { requestId }
-}
 // Express prefers the first type, and axios writes `text/plain` before all types that its user adds.
 const NAMES_PROBLEM = /(?:^|,)\s*application\/problem\+json\s*(?:,|$)/i
 
@@ -52,6 +47,11 @@ const answeredCodes = new WeakMap<object, string>()
 /** Finds the code of the error that a response answered, for a log of requests. */
 export function findErrorCode(res: object): string | undefined {
   return answeredCodes.get(res)
+}
+
+/** Returns the id of a request as a field of log lines and answers; no field for a request without id. */
+export function toIdField(requestId: string | undefined): { requestId?: string } {
+  return requestId === undefined ? {} : { requestId }
 }
 
 /** Keeps the code of the error that a response answers, for {@link findErrorCode}. */

@@ -5,6 +5,8 @@ export const MIN_BYTES_PER_SECOND = 4_096
 
 /** Requests in flight, and then background work, when a server stops. */
 const [STOP_REQUESTS, STOP_WORK] = [6_000, 3_000]
+/** Number of bytes of a vault list that are read before the first byte is sent. A smaller list is read completely. */
+export const MAX_BUFFERED_LIST_BYTES = 1_048_576
 /** Time in which a transfer need not reach the minimum rate yet. */
 const RATE_GRACE = 5_000
 
@@ -35,7 +37,7 @@ export const limitMilliseconds = {
    */
   downloadPause: 120_000,
   /** Buffered start of a vault list, 1 MiB at the minimum rate. */
-  slowestListStart: RATE_GRACE + (1_048_576 / MIN_BYTES_PER_SECOND) * 1_000,
+  slowestListStart: RATE_GRACE + (MAX_BUFFERED_LIST_BYTES / MIN_BYTES_PER_SECOND) * 1_000,
   /** Time that a download of an object needs in addition to its own bytes, with a margin for reads and clocks. */
   downloadDelay: 300_000,
   /** The time between two requests of a connection. */
@@ -93,28 +95,41 @@ export const limitMilliseconds = {
 export const limitOrder: readonly (readonly (keyof typeof limitMilliseconds)[])[] = [
   ...libraryOrder,
   // Node accepts a limit for the headers only up to that for the request, and checks both at an interval.
-  ['receiveCheck', 'bodyRest', 'headers', 'receive'],
+  ['receiveCheck', 'headers', 'receive'],
+  // The rest of a refused body gets less time than a body.
+  ['bodyRest', 'receive'],
+  // Otherwise an upload at the minimum rate would not arrive in time.
   ['slowestUpload', 'upload'],
-  ['rateGrace', 'receive', 'uploadPause', 'downloadPause', 'downloadDelay'],
+  // A silent upload ends earlier than one that is only slow. Both outlast the grace period.
+  ['rateGrace', 'receive', 'uploadPause'],
+  // Otherwise an object could be deleted while a client pauses its download.
+  ['downloadPause', 'downloadDelay'],
   // Otherwise an object could be deleted while a list is read no slower than at the minimum rate.
   ['slowestListStart', 'downloadDelay'],
   // Otherwise the server closes a connection at the same time as the client sends a request.
   ['clientReuse', 'keepAlive'],
+  // A stop ends its parts one after another, and itself before a supervisor kills the process.
   ['pinWait', 'stopWork', 'stopRequests', 'stopServer', 'stopProcess', 'supervisor'],
   // Otherwise a second worker could call the node during the first call.
   ['pinWait', 'ipfsCall', 'pinLease', 'pinDoubt'],
+  // A list of all pins takes longer than a call for one cid.
   ['ipfsCall', 'ipfsList'],
+  // Otherwise a request could not learn earlier than the regular attempts that an outage is over.
   ['pinWait', 'outageRequest', 'outageRetry', 'pinRetry'],
   // Otherwise the collector could delete an object that is written no faster than a body may arrive.
   ['slowestUpload', 'abandonedUpload'],
+  // Otherwise a start could delete the file of an upload that another host still receives.
   ['upload', 'abandonedFile'],
   // Otherwise no attempt would follow one that the storage did not answer.
   ['s3Answer', 's3Retries'],
+  // Otherwise a command would give up before its second attempt.
   ['engineRetry', 'engineWait'],
+  // `/ready` answers in time, also if a dependency does not.
   ['clockRead', 'dependencyCheck', 'readiness'],
   // Otherwise a command reports a service as faulty that keeps its own limits.
   ['dependencyCheck', 'doctorCall', 'doctorService'],
   ['readiness', 'doctorService'],
   ['request', 'conformanceRequest'],
+  // No client waits for these statements, and a dump consists of many.
   ['databaseVerb', 'copyStatement', 'dump']
 ]

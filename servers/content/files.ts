@@ -38,7 +38,7 @@ export function createFileObjectStore(folder: string, { isSynced } = { isSynced:
         createdFolder = await mkdir(dirname(path), { recursive: true, mode: 0o700 })
         await place(file, path)
       })
-      // An open file is of the spool, where files are private.
+      // The spool creates its files with mode 0600.
       if (handle === undefined) await chmod(path, 0o600)
       if (!isSynced) return
       await sync(dirname(path))

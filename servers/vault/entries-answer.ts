@@ -1,7 +1,7 @@
 import { DidAuthError } from 'express-did-auth'
 import { computeClientNetwork, type ConcurrencyLimiter } from 'express-did-auth/server-kit'
 import type { Response } from 'express'
-import { limitMilliseconds } from '../config/time-limits.js'
+import { limitMilliseconds, MAX_BUFFERED_LIST_BYTES } from '../config/time-limits.js'
 import type { ByteBudget } from '../content/limits.js'
 import { encodeJsonString, sendChunks, sendWhole, type Chunks } from '../content/send-content.js'
 import { restoreWhileReading, type ContentRepair } from '../ipfs/content-repair.js'
@@ -10,8 +10,6 @@ import type { ContentInfo, ContentReads, EntryStore, KeyedEntry } from '../conte
 /** Maximum size in bytes of a page, which is read from the store at once. Larger content is read in pieces. */
 const PAGE_BYTES = 262_144
 const PAGE_ENTRIES = 256
-/** Number of bytes that are read before the first byte is sent. A smaller response is read completely. */
-const MAX_BUFFERED_BYTES = 1_048_576
 /** Memory in bytes of a listed entry, in addition to its key. */
 const ENTRY_BYTES = 256
 /** Maximum number of entries in a response that is prepared without waiting for a turn. */
@@ -133,11 +131,11 @@ async function readStart(parts: ReadingParts, res: Response, source: EntriesSour
     const text = await source.read()
     const { entries, headers } = text
     const contentBytes = entries.reduce((sum, { byteCount }) => sum + byteCount, 0)
-    acquire(entries.length * ENTRY_BYTES + Math.min(contentBytes, MAX_BUFFERED_BYTES))
+    acquire(entries.length * ENTRY_BYTES + Math.min(contentBytes, MAX_BUFFERED_LIST_BYTES))
     const rest = readEntries(parts, source.did, text)
     const pieces: Uint8Array[] = []
     try {
-      for (let byteCount = 0; byteCount <= MAX_BUFFERED_BYTES;) {
+      for (let byteCount = 0; byteCount <= MAX_BUFFERED_LIST_BYTES;) {
         // The client has disconnected, so the rest is not needed.
         if (res.destroyed) throw new DidAuthError('ERR_BUSY')
         const { value, done } = await rest.next()

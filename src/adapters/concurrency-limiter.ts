@@ -2,13 +2,6 @@ import type { EventEmitter } from 'node:events'
 import { DidAuthError } from '../errors.js'
 import type { Client, Scheduler } from '../ports.js'
 
-/** Tasks per round of the event loop. A task is up to 24 key recoveries; other requests proceed between two rounds. */
-const TASKS_PER_ROUND = 2
-/** Maximum number of waiting tasks, for each of the two priorities. */
-const MAX_WAITING = 1_000
-/** Number of rounds after which `background` tasks run first once, so that a stream of logins never starves them. */
-const BACKGROUND_ROUND = 8
-
 /** A task that waits to run. The queue's owner calls exactly one of its two functions, once. */
 export interface WaitingTask {
   /** Client network of the task; undefined if no request caused it. */
@@ -198,6 +191,13 @@ export class ConcurrencyLimiter {
 /** A task that is refused if its client has disconnected. */
 type ClientTask = WaitingTask & { readonly client: Client }
 
+/** Tasks per round of the event loop. A task is up to 24 key recoveries; other requests proceed between two rounds. */
+const TASKS_PER_ROUND = 2
+/** Maximum number of waiting tasks, for each of the two priorities. */
+const MAX_WAITING_TASKS = 1_000
+/** Number of rounds after which `background` tasks run first once, so that a stream of logins never starves them. */
+const BACKGROUND_ROUND = 8
+
 /**
  * Spreads long computations over rounds of the event loop. Client networks take turns, so that a network with many
  * tasks delays only its own. `background` tasks run after all others, except in every eighth round. It is not a
@@ -207,8 +207,8 @@ export class EventLoopScheduler implements Scheduler {
   /** Number of tasks that run in the current round. */
   #running = 0
   #round = 0
-  readonly #foreground = new FairQueue<ClientTask>(MAX_WAITING)
-  readonly #background = new FairQueue<ClientTask>(MAX_WAITING)
+  readonly #foreground = new FairQueue<ClientTask>(MAX_WAITING_TASKS)
+  readonly #background = new FairQueue<ClientTask>(MAX_WAITING_TASKS)
 
   yield(client: Client, priority?: 'background'): Promise<void> {
     if (client.isGone()) return Promise.reject(createBusyError())

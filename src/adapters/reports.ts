@@ -8,6 +8,9 @@ export const consoleLogger: Logger = {
   error: (fields, message) => console.error('express-did-auth:', message, fields)
 }
 
+/** Fields of a line of the log. */
+type Fields = Parameters<Logger['info']>[0]
+
 /** Logger of a request: each line contains the id of the request. */
 export class RequestLogger implements Logger {
   readonly #logger: Logger
@@ -18,23 +21,23 @@ export class RequestLogger implements Logger {
     this.#requestId = requestId
   }
 
-  debug(...line: Parameters<Logger['info']>): void {
-    this.#write('debug', line)
+  debug(fields: Fields, message: string): void {
+    this.#write('debug', fields, message)
   }
 
-  info(...line: Parameters<Logger['info']>): void {
-    this.#write('info', line)
+  info(fields: Fields, message: string): void {
+    this.#write('info', fields, message)
   }
 
-  warn(...line: Parameters<Logger['info']>): void {
-    this.#write('warn', line)
+  warn(fields: Fields, message: string): void {
+    this.#write('warn', fields, message)
   }
 
-  error(...line: Parameters<Logger['info']>): void {
-    this.#write('error', line)
+  error(fields: Fields, message: string): void {
+    this.#write('error', fields, message)
   }
 
-  #write(level: keyof Logger, [fields, message]: Parameters<Logger['info']>): void {
+  #write(level: keyof Logger, fields: Fields, message: string): void {
     this.#logger[level]?.({ ...fields, requestId: this.#requestId }, message)
   }
 }

@@ -1,23 +1,24 @@
 import type { NewSession } from '../ports.js'
-import type { EthrDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { consumeUse, type VerifiedUse } from './challenge-uses.js'
 import { bindToDevice, type ReadDeviceProof } from './device-binding.js'
+import { computeListUntil } from './end-session.js'
 import { charge, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 import { issueFirstTokens, type Tokens } from './tokens.js'
+import type { ProvedUser } from './user.js'
 
 /** A login whose proof is valid, and not consumed yet. */
 export interface VerifiedLogin {
   event: 'login' | 'signup'
-  user: EthrDid
+  user: ProvedUser
   client: Caller
   proof: LoginProof
   /** Reads the device proof, by which the session is bound to a device. */
   readDeviceProof: ReadDeviceProof | undefined
-  /** Use of the challenge or nonce. Undefined with `replayProtection: 'window'`: the proof may be repeated. */
+  /** Use of the challenge or nonce. Undefined for a challenge that may be repeated: `replayProtection: 'window'`. */
   use: VerifiedUse | undefined
   /** Undefined: every user who proves control may log in. */
   logic: (() => unknown) | undefined
@@ -50,7 +51,7 @@ export async function completeLogin(parts: LoginParts, login: VerifiedLogin): Pr
  */
 async function openSession(
   parts: LoginParts,
-  user: EthrDid,
+  user: ProvedUser,
   session: Pick<VerifiedLogin, 'event' | 'proof'> & Pick<NewSession, 'tokenClaims' | 'description'>
 ): Promise<Tokens> {
   const { settings, clock, store, logger, report } = parts
@@ -69,7 +70,7 @@ async function openSession(
     nowSeconds,
     expiresAtSeconds,
     description,
-    listUntilSeconds: settings.listedSeconds && nowSeconds + settings.listedSeconds
+    listUntilSeconds: computeListUntil(settings, nowSeconds)
   })
   if (evicted > 0) {
     logger.warn({ event: 'sessions-evicted', count: evicted }, 'the store is full: sessions were evicted')

@@ -2,7 +2,6 @@ import { DidAuthError } from '../errors.js'
 import { usesDisclosure } from '../config/settings.js'
 import type { ChallengeFlow, UserIdentity } from '../ports.js'
 import { challengeWindow, explainRefusal, findSignedMessage } from '../protocol/challenge.js'
-import type { EthrDid } from '../protocol/did.js'
 import { parseSignature } from '../protocol/personal-sign.js'
 import { listAcceptedMessages } from '../protocol/login-message.js'
 import { findMissing, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
@@ -12,7 +11,7 @@ import type { ReadDeviceProof } from './device-binding.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
 import type { Tokens } from './tokens.js'
-import { findControllers, identifyKeyUser } from './user.js'
+import { findControllers, identifyKeyUser, type ProvedUser } from './user.js'
 
 /** The body of a login, and its sender. */
 export type LoginRequest = { did: string; sig: unknown; client: Caller; readDeviceProof?: ReadDeviceProof }
@@ -105,7 +104,7 @@ async function verifyControl(
   parts: LoginParts,
   { did, sig, client }: LoginRequest,
   { flow, credentialJwts }: Proof
-): Promise<{ user: EthrDid; use: VerifiedUse | undefined; message: string }> {
+): Promise<{ user: ProvedUser; use: VerifiedUse | undefined; message: string }> {
   const { settings, curve, scheduler } = parts
   const { loginDomains, loginDialects } = settings
   const user = identifyKeyUser(settings, curve, did)

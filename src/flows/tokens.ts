@@ -2,14 +2,13 @@ import { createHash, createHmac } from 'node:crypto'
 import { DidAuthError } from '../errors.js'
 import { createAccessTokenPayload, replaceClaims, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import type { AuthenticatedUser, Client } from '../ports.js'
-import type { EthrDid } from '../protocol/did.js'
 import type { JsonObject } from '../protocol/json.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
 import { assertBoundDevice, type ReadDeviceProof } from './device-binding.js'
-import { endSession } from './end-session.js'
+import { computeListUntil, endSession } from './end-session.js'
 import type { LoginParts, Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
-import { identifySessionUser } from './user.js'
+import { identifySessionUser, type ProvedUser } from './user.js'
 
 const REFRESH_TOKEN = /^([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_-]{43}$/
 const USER_TAG_BYTES = 6
@@ -66,8 +65,8 @@ export async function refreshTokens(
   const user = mayRefresh ? await identifySessionUser(parts, session, client) : undefined
   const tokenClaims = user ? await decideClaims(parts, user, session) : session.tokenClaims
   const accessToken = user ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
-  const { serviceUrl: service, listedSeconds } = settings
-  const listUntilSeconds = listedSeconds && nowSeconds + listedSeconds
+  const { serviceUrl: service } = settings
+  const listUntilSeconds = computeListUntil(settings, nowSeconds)
   const rotation = { service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds, listUntilSeconds }
   const verdict = await store.rotateRefreshToken(rotation)
   if (mayRefresh && (verdict === 'rotate' || verdict === 'repeated')) {
@@ -90,7 +89,7 @@ export async function refreshTokens(
  */
 export async function issueFirstTokens(
   parts: LoginParts,
-  user: EthrDid,
+  user: ProvedUser,
   tokenClaims: JsonObject | undefined,
   nowSeconds: number
 ): Promise<{ sessionId: string; refreshToken: StorableToken; accessToken: string }> {
@@ -104,7 +103,7 @@ export async function issueFirstTokens(
  * Creates a session id, base64url: 6 bytes of the SHA-256 of the canonical DID, by which stores can find the user's
  * shard, and 12 random bytes.
  */
-function createSessionId({ random }: Pick<Parts, 'random'>, user: EthrDid): string {
+function createSessionId({ random }: Pick<Parts, 'random'>, user: ProvedUser): string {
   const hash = createHash('sha256').update(user.canonicalDid).digest()
   return hash.subarray(0, USER_TAG_BYTES).toString('base64url') + random.id(SESSION_RANDOM_BYTES)
 }
@@ -129,7 +128,7 @@ export async function findPresentedSession(
 /** Signs an access token for a session. @throws DidAuthError ERR_SIGNER */
 async function issueAccessToken(
   parts: Pick<Parts, 'settings' | 'random' | 'serviceKey' | 'deadline' | 'verifiedTokens'>,
-  user: EthrDid,
+  user: ProvedUser,
   session: { sessionId: string; tokenClaims: JsonObject | undefined },
   nowSeconds: number
 ): Promise<string> {
@@ -189,7 +188,7 @@ function createRefusal(check: string, got: string): DidAuthError {
  */
 async function decideClaims(
   parts: Pick<Parts, 'settings' | 'clock' | 'store' | 'deadline' | 'logger' | 'report' | 'systemErrorCodes'>,
-  { did, canonicalDid, address }: EthrDid,
+  { did, canonicalDid, address }: ProvedUser,
   session: StoredSession
 ): Promise<JsonObject | undefined> {
   const { settings, report } = parts

@@ -7,6 +7,9 @@ import type { Session } from '../protocol/session.js'
 import { endSession } from './end-session.js'
 import type { Parts } from './parts.js'
 
+/** A user whose control of a DID is proved. `address` is the one that signed, which may be another than the DID's. */
+export type ProvedUser = EthrDid
+
 const ADDRESS = /^0x[0-9a-f]{40}$/
 
 /** Whether a DID contains the number of a chain in `contractWallets`. These DIDs belong to contracts. */
@@ -76,7 +79,7 @@ export async function identifySessionUser(
   parts: Pick<Parts, 'settings' | 'clock' | 'curve' | 'store' | 'report' | 'didControllers'>,
   { sessionId, did, tokenClaims }: Pick<Session, 'sessionId' | 'did' | 'tokenClaims'>,
   client: Client
-): Promise<EthrDid> {
+): Promise<ProvedUser> {
   const { settings, report } = parts
   const identity = parseEthrDid(did, parts.curve)
   const address = getController(settings, tokenClaims, identity.address)

@@ -6,7 +6,7 @@ import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
 import type { Parts } from '../flows/parts.js'
 import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
-import { channels, trace } from '../tracing.js'
+import { trace } from '../tracing.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readLogin, readSignUp, readSiweLogin } from './read-request.js'
 import { readDeviceProof } from './token-transport.js'
@@ -17,7 +17,7 @@ const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
 /** Answers `POST /auth` with tokens. */
 export function answerLogIn(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
   return answerProof(http, request, {
-    kind: 'login',
+    name: 'login',
     read: () => readLogin(request),
     logIn: async (parts, login) => ({ did: login.did, tokens: await logIn(parts, login) })
   })
@@ -27,7 +27,7 @@ export function answerLogIn(http: HttpParts, request: HttpRequest): Promise<Http
 export function answerSignUp(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
   const maxBytes = usesDisclosure(http.settings) ? MAX_SIGN_UP_BODY_BYTES : MAX_BODY_BYTES
   return answerProof(http, request, {
-    kind: 'signup',
+    name: 'signup',
     read: () => readSignUp(request, maxBytes),
     logIn: async (parts, login) => ({ did: login.did, tokens: await signUp(parts, login) })
   })
@@ -36,7 +36,7 @@ export function answerSignUp(http: HttpParts, request: HttpRequest): Promise<Htt
 /** Answers `POST /siwe/verify` with tokens and the user, for a signed EIP-4361 message. */
 export function answerSiweLogIn(http: HttpParts, siwe: SiweSettings, request: HttpRequest): Promise<HttpAnswer> {
   return answerProof(http, request, {
-    kind: 'siwe',
+    name: 'siwe',
     read: () => readSiweLogin(request),
     logIn: async (parts, login) => {
       const { user, tokens } = await logInWithSiwe(parts, siwe, login)
@@ -46,9 +46,9 @@ export function answerSiweLogIn(http: HttpParts, siwe: SiweSettings, request: Ht
 }
 
 /** The steps in which the kinds of login differ. */
-interface ProofRoute<Login> {
-  /** Kind of login in messages of the tracing channel. */
-  kind: 'login' | 'signup' | 'siwe'
+interface LoginKind<Login> {
+  /** Name in messages of the tracing channel. */
+  name: 'login' | 'signup' | 'siwe'
   read: () => Promise<Login>
   /** Logs the user in. `user`: further fields of the answer. */
   logIn: (parts: Parts, login: Login & Sender) => Promise<{ did: string; tokens: Tokens; user?: object }>
@@ -64,16 +64,19 @@ interface Sender {
 async function answerProof<Login extends object>(
   http: HttpParts,
   request: HttpRequest,
-  route: ProofRoute<Login>
+  kind: LoginKind<Login>
 ): Promise<HttpAnswer> {
   const client = http.callerOf(request)
   assertProofBudget(http, client)
-  const login = { ...(await route.read()), client, readDeviceProof: () => readDeviceProof(http, request) }
+  const login = { ...(await kind.read()), client, readDeviceProof: () => readDeviceProof(http, request) }
   // The deadline starts after the body has arrived, which may take 30 s.
   const parts = await http.parts()
-  const run = (): ReturnType<typeof route.logIn> => route.logIn(parts, login)
-  const message = { serviceUrl: parts.settings.serviceUrl, kind: route.kind }
-  const isTraced = channels.login?.hasSubscribers === true
-  const { tokens, user } = await (isTraced ? trace('login', message, run, ({ did }) => ({ did })) : run())
+  const message = { serviceUrl: parts.settings.serviceUrl, kind: kind.name }
+  const { tokens, user } = await trace(
+    'login',
+    message,
+    () => kind.logIn(parts, login),
+    ({ did }) => ({ did })
+  )
   return http.transport.answerTokens(parts, tokens, { user })
 }

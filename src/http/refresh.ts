@@ -2,7 +2,7 @@ import { DidAuthError } from '../errors.js'
 import { refreshTokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { readField } from '../protocol/json.js'
-import { channels, trace } from '../tracing.js'
+import { trace } from '../tracing.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readBody } from './read-request.js'
 import { readDeviceProof } from './token-transport.js'
@@ -16,10 +16,8 @@ export async function answerRefresh(http: HttpParts, request: HttpRequest): Prom
   const client = http.callerOf(request)
   const parts = await http.parts()
   const presented = { refreshToken, idempotencyKey, client, readDeviceProof: () => readDeviceProof(http, request) }
-  const run = (): ReturnType<typeof refreshTokens> => refreshTokens(parts, presented)
   const message = { serviceUrl: parts.settings.serviceUrl }
-  const isTraced = channels.refresh?.hasSubscribers === true
-  const { isRepeated, ...tokens } = await (isTraced ? trace('refresh', message, run) : run())
+  const { isRepeated, ...tokens } = await trace('refresh', message, () => refreshTokens(parts, presented))
   return http.transport.answerTokens(parts, tokens, { headers: isRepeated ? { 'Idempotent-Replayed': 'true' } : {} })
 }
 

@@ -1,4 +1,4 @@
-import { verb } from 'express-did-auth/server-kit'
+import { verb, type SqlRow } from 'express-did-auth/server-kit'
 import { limitMilliseconds, MIN_BYTES_PER_SECOND } from '../../config/time-limits.js'
 import { createStatements, type ContentDialect, type ContentQuery } from './content-dialect.js'
 import * as content from './content-steps.js'
@@ -107,15 +107,20 @@ export const takeDownStep = verb(
       await query(garbageStatements.deleteLost, [cid])
     ]
     if (overwriting !== undefined) await query(overwriting.on)
-    const { rows: deleted } = await query(garbageStatements.deleteContent, [cid]).finally(
-      () => overwriting && query(overwriting.off)
-    )
-    const [{ object = null, byte_count: byteCount = 0 } = {}] = deleted
-    if (object !== null) await query(content.contentStatements.addGarbage, [object, 'takedown', nowSeconds, byteCount])
+    let deleted: SqlRow | undefined
+    try {
+      deleted = (await query(garbageStatements.deleteContent, [cid])).rows[0]
+    } finally {
+      if (overwriting !== undefined) await query(overwriting.off)
+    }
+    const object = deleted?.object ?? undefined
+    if (object !== undefined) {
+      await query(content.contentStatements.addGarbage, [object, 'takedown', nowSeconds, deleted?.byte_count])
+    }
     await query(garbageStatements.markGarbage, [`${cid}.`, `${cid}/`])
     await content.requestUnpins(query, [cid])
     const removed = rows.length + file.rowCount + lost.rowCount
-    return { removed, isDone, wasInRow: object === null }
+    return { removed, isDone, wasInRow: object === undefined }
   },
   { freesSpace: true }
 )

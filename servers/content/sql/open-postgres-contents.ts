@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { ConcurrencyLimiter, createLazy, readField, verb, type SqlQuery } from 'express-did-auth/server-kit'
+import { createLazy, readField, verb, type SqlQuery } from 'express-did-auth/server-kit'
 import { migratePostgres, type PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { startStep } from '../../config/startup-error.js'
 import { openSpool } from '../files.js'
@@ -33,19 +33,6 @@ export interface PostgresContentStoreOptions extends ContentStoreSettings {
 /** SQLSTATEs of constraint errors, after which a transaction is repeated: a concurrent transaction was faster. */
 const REPEAT_ON = ['23503', '23505']
 
-/** More writes than a server has connections. */
-const MAX_WRITES = 100_000
-/**
- * Limits for writes: one of each owner runs, and its others wait, however long. An owner takes the place of a client
- * network. The database also locks the owner's row, but writes of one user that wait there could use all connections.
- */
-const WRITE_LIMITS = {
-  maxRunning: MAX_WRITES,
-  maxWaiting: MAX_WRITES ** 2,
-  networkShare: 1 / MAX_WRITES,
-  timeoutMilliseconds: 2 ** 31 - 1
-}
-
 /** Opens storage in PostgreSQL, for any number of instances, without sending a query yet. @throws StartError */
 export function openPostgresContentStore(options: PostgresContentStoreOptions): OpenContentStore {
   const { folder, database, tables } = options
@@ -54,7 +41,8 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
   const objects = options.objects ?? createPostgresObjectStore(database, tables, open)
   const dialect = createPostgresContents(tables)
   const translate = createTranslator(dialect)
-  const writes = new ConcurrencyLimiter(WRITE_LIMITS)
+  // The database also locks the owner's row, but writes of one user that wait there could use all connections.
+  const owners = new OwnerLock()
   const run: RunContentVerb = async (verb, ...args) => {
     await open()
     const settings = { repeatOn: REPEAT_ON, isRepeatable: verb.isRepeatable }
@@ -63,11 +51,27 @@ export function openPostgresContentStore(options: PostgresContentStoreOptions): 
       return verb.run(Object.assign(queryTranslated, { dialect }), ...args)
     }
     if (verb.kind !== 'transaction') return work((statement, values) => database.query(statement, values, settings))
-    const owner = readField(args[0], 'did')
-    const runInTransaction = () => database.transaction(work, settings)
-    return writes.run(undefined, runInTransaction, typeof owner === 'string' ? owner : undefined)
+    return owners.run(readField(args[0], 'did'), () => database.transaction(work, settings))
   }
   return createSqlContentStore({ run, databaseVerbs, objects, spool, close: async () => undefined }, options)
+}
+
+/** Lock by which the writes of one owner run one after another, in the order of their calls. */
+class OwnerLock {
+  readonly #lastWrites = new Map<unknown, Promise<unknown>>()
+
+  /** @param owner - undefined to run the write at once */
+  async run<T>(owner: unknown, write: () => Promise<T>): Promise<T> {
+    if (owner === undefined) return write()
+    const written = (this.#lastWrites.get(owner) ?? Promise.resolve()).then(write)
+    const last = written.catch(() => undefined)
+    this.#lastWrites.set(owner, last)
+    try {
+      return await written
+    } finally {
+      if (this.#lastWrites.get(owner) === last) this.#lastWrites.delete(owner)
+    }
+  }
 }
 
 /** Statements that check checksums, foreign keys and indexes. A backup may have been restored without foreign keys. */
