@@ -53,7 +53,7 @@ export function createSingleUse(name: string, issued: { slot: number; expiresAtS
   return { did: name, window, flow: 'logIn', useCount: 0, consumesBoth: false, expiresAtSeconds }
 }
 
-/** Consumes a challenge that contains its own expiry, as the relay issues. @throws DidAuthError as {@link consumeUse} */
+/** Consumes a challenge that contains its own expiry, such as a nonce. @throws DidAuthError as {@link consumeUse} */
 export async function consumeOnce(
   parts: UseParts,
   name: string,
