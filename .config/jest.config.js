@@ -139,7 +139,7 @@ export default suite([
       ...skippedFiles,
       // Tests of Express itself: approvals, its routers and body parsers.
       '/(approval|host|parser-refusal)[.]test[.]ts$',
-      // Tests of rules below the adapters, of stores, and of what has no adapter.
+      // These tests do not depend on the adapter.
       '/(contract-accounts|credential-status|describe-user-agent|key-rotation|lost-answers)[.]test[.]ts$',
       '/(bound-sessions|machine-token)[.]redis[.]test[.]ts$'
     ]

@@ -16,13 +16,15 @@ const LONGEST = [
   'servers/page/page.browser.slow',
   'docs/site.browser.slow',
   'servers/content/s3-object-store.swift.slow',
+  'docs/code-types.slow',
+  'servers/content/interleavings.slow',
   'contracts/content-store',
   'contracts/store',
+  'servers/content/interleavings',
   'servers/content/content-races',
   'servers/content/content-crashes',
-  'docs/code',
-  'stores/redis-outage.redis-faults',
   'servers/tools/conformance/command',
+  'stores/redis-outage.redis-faults',
   'stores/postgres-faults'
 ].map((file) => join(rootDir, 'test', `${file}.test.ts`))
 

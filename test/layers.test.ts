@@ -65,7 +65,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'limiter',
     files: /^src\/adapters\/concurrency-limiter\.ts$/,
-    uses: ['errors', 'protocol', 'ports', HELPERS],
+    uses: ['errors', 'ports'],
     packages: /^node:events$/
   },
   {
@@ -85,25 +85,19 @@ const LAYERS: readonly Layer[] = [
     uses: ['errors', 'config', 'express-types', 'http', 'express', 'adapters', 'compose'],
     packages: /^node:http$/
   },
-  // The entry `express-did-auth/fetch`: Request and Response of the Fetch API. Knows no framework.
+  // Request and Response of the Fetch API. Knows no framework.
   {
     name: 'fetch',
-    files: /^src\/fetch\//,
-    uses: [
-      'errors',
-      'protocol',
-      'ports',
-      'cookies',
-      'config',
-      'auth-info',
-      'http',
-      'request',
-      'compose',
-      'adapters',
-      'stores',
-      HELPERS
-    ],
+    files: /^src\/fetch\/(?!index\.ts$)/,
+    uses: ['errors', 'protocol', 'ports', 'cookies', 'config', 'auth-info', 'http', 'request', 'compose', HELPERS],
     packages: /^node:buffer$/
+  },
+  // The entry `express-did-auth/fetch`. Its signers and the memory store are public, as those of the index.
+  {
+    name: 'fetch/index',
+    files: /^src\/fetch\/index\.ts$/,
+    uses: ['errors', 'ports', 'config', 'auth-info', 'http', 'compose', 'adapters', 'stores', 'fetch'],
+    packages: /^$/
   },
   {
     name: 'index',
@@ -316,6 +310,12 @@ describe('findLayerFaults', () => {
     ['a package in protocol', 'src/protocol/did.ts', "import 'node:crypto'", 'the package node:crypto'],
     ['its own package', 'src/protocol/did.ts', "import 'express-did-auth'", 'the package express-did-auth'],
     ['an adapter named in a flow', 'src/flows/log-in.ts', "import '../adapters/memory-sessions.js'", '(adapters)'],
+    [
+      'in an adapter of a framework',
+      'src/fetch/create-did-auth.ts',
+      "import '../adapters/memory-sessions.js'",
+      '(adapters)'
+    ],
     ['in a store', 'src/stores/sqlite/index.ts', "import '../../adapters/memory-sessions.js'", '(adapters)'],
     ['a later shared folder', 'servers/http/listen.ts', "import '../process/run-servers.js'", '(servers/process)'],
     ['another server', 'servers/relay/app.ts', "import { app } from '../auth/app.js'", '(servers/auth)'],

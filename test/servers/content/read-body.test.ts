@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BodyReader } from '../../../servers/content/read-body.js'
 import type { NewContent } from '../../../servers/content/content-store.js'
+import { itOnLinux, listOpenFiles } from '../../support/fixtures/open-files.js'
 import { computeCid } from '../../support/servers/content-stores.js'
 
 const MAX_BYTES = 1_000
@@ -275,6 +276,18 @@ describe('BodyReader with content above 64 KiB', () => {
     await until(() => outcomes.length === 1)
     expect(outcomes).toMatchObject([{ code: 'ERR_JSON' }])
     await until(() => readdirSync(spoolFolder).length === 0)
+  })
+
+  itOnLinux('closes the spool files of bodies that are refused or aborted', async () => {
+    maxBytes = 100_000
+    await post(`{"file":"${'a'.repeat(100_001)}"}`)
+    const socket = sendHalf(200_000)
+    await until(() => readdirSync(spoolFolder).length === 1)
+    expect(listOpenFiles(spoolFolder)).toHaveLength(1)
+    socket.destroy()
+    await until(() => outcomes.length === 2)
+    expect(outcomes).toMatchObject([{ code: 'ERR_CONTENT_TOO_LARGE' }, { code: 'ERR_JSON' }])
+    expect(listOpenFiles(spoolFolder)).toEqual([])
   })
 
   it('refuses a body below the minimum data rate, and deletes its file', async () => {

@@ -1,8 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
+import request from 'supertest'
 import { ByteBudget } from '../../../servers/content/limits.js'
 import { ServerError } from '../../../servers/http/server-error.js'
 import { SharedAnswers } from '../../../servers/relay/file-relay.js'
-import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/servers/relay-app.js'
+import {
+  getFile,
+  logIn,
+  loginCredential,
+  postFile,
+  requestChallenge,
+  startTestRelay,
+  type TestRelay,
+  type TestRelayOptions
+} from '../../support/servers/relay-app.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
@@ -14,8 +24,8 @@ let token: string
 let findFile: jest.SpiedFunction<TestRelay['contents']['findFile']>
 let readContents: jest.SpiedFunction<TestRelay['contents']['readContents']>
 
-async function start(variables: Record<string, string> = {}): Promise<void> {
-  relay = await startTestRelay(variables)
+async function start(variables: Record<string, string> = {}, options: TestRelayOptions = {}): Promise<void> {
+  relay = await startTestRelay(variables, options)
   token = await logIn(relay, wallet)
   findFile = jest.spyOn(relay.contents, 'findFile')
   readContents = jest.spyOn(relay.contents, 'readContents')
@@ -90,11 +100,14 @@ describe('a posted file', () => {
   /** Files that are stored in a row, in a cached object, and in a streamed object. */
   const files = ['hello', 'b'.repeat(500_000), 'c\n'.repeat(400_000)]
 
-  it('can be read after a restart', async () => {
-    await start()
+  it('can be read after a restart, which also remembers used logins', async () => {
+    await start({}, { hasSessionFile: true })
+    const jwt = loginCredential(wallet, await requestChallenge(relay, wallet.did))
+    await request(relay.listener).post('/auth').send({ jwt }).expect(200)
     const cids = [await storeFile(files[0]!), await storeFile(files[1]!), await storeFile(files[2]!)]
     await relay.restart()
     for (const [index, cid] of cids.entries()) expect((await fetchFile(cid)) === files[index]).toBe(true)
+    await request(relay.listener).post('/auth').send({ jwt }).expect(401)
   })
 })
 

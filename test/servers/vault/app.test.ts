@@ -2,8 +2,11 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { renameSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import request from 'supertest'
+import { createFileObjectStore } from '../../../servers/content/files.js'
+import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
 import { HandMadeNode } from '../../support/faults/hand-made-node.js'
 import { deadRpcUrl } from '../../support/faults/rpc-node.js'
+import { listObjectNames } from '../../support/servers/content-stores.js'
 import {
   changeDatabase,
   getDatabase,
@@ -12,7 +15,7 @@ import {
   type TestVault,
   type VaultTestParts
 } from '../../support/servers/vault-app.js'
-import { filesIn } from '../../support/fixtures/store-folder.js'
+import { filesIn, temporaryFolder } from '../../support/fixtures/store-folder.js'
 import { until } from '../../support/fixtures/until.js'
 import { stretchDeadlines } from '../../support/fixtures/stretch-deadlines.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
@@ -27,6 +30,36 @@ async function start(env: Record<string, string> = {}, parts: VaultTestParts = {
   vaults.push(vault)
   return vault
 }
+
+describe('content of the vault that a write has replaced', () => {
+  const folder = temporaryFolder()
+  afterEach(() => {
+    jest.useRealTimers()
+    folder.remove()
+  })
+
+  it('is collected a second later, and a write that replaces nothing starts no collection', async () => {
+    const doNotFake = ['hrtime', 'nextTick', 'performance', 'queueMicrotask', 'setImmediate', 'setInterval'] as const
+    jest.useFakeTimers({ doNotFake: [...doNotFake, 'Date'] })
+    const objects = createFileObjectStore(join(folder.path, 'objects'))
+    const contents = await openContentStore({ folder: folder.path, database: 'vault.db', objects })
+    const collect = jest.spyOn(contents.store, 'collectGarbage')
+    const user = await VaultUser.new(await start({}, { contents }))
+    // The vault also collects at its start, and then about every minute.
+    await collect.mock.results[0]!.value
+    await user.put('key', 'a'.repeat(100_000)).expect(200)
+    await user.put('key', 'a'.repeat(100_000)).expect(200)
+    await jest.advanceTimersByTimeAsync(30_000)
+    expect(collect).toHaveBeenCalledTimes(1)
+    const replacedNames = await listObjectNames(objects)
+    await user.put('key', 'b'.repeat(100_000)).expect(200)
+    await jest.advanceTimersByTimeAsync(1_000)
+    expect(collect).toHaveBeenCalledTimes(2)
+    await collect.mock.results[1]!.value
+    const names = await listObjectNames(objects)
+    expect([replacedNames.length, names.length, names.includes(replacedNames[0]!)]).toEqual([1, 1, false])
+  })
+})
 
 describe('GET /ready of the vault', () => {
   beforeEach(() => {

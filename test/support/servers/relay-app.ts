@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { memoryStore, type Store } from 'express-did-auth'
+import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import request, { type Response } from 'supertest'
 import { readEnv, type ServerEnv, type ServerName } from '../../../servers/config/read-env.js'
 import type { Identity } from '../../../servers/config/service-identity.js'
@@ -23,6 +24,8 @@ export const serviceUrl = 'https://relay.example'
 
 export interface TestRelayOptions {
   store?: Store
+  /** Whether sessions are in a file, as in production, if no store is given. */
+  hasSessionFile?: boolean
   node?: IpfsNode
   clock?: TestClock
   serviceUrls?: ReadonlyMap<ServerName, string>
@@ -50,7 +53,10 @@ export interface TestRelay extends ServerApp {
   end(): Promise<void>
 }
 
-/** Builds a relay from an environment, with sessions in memory unless a store is given: they outlive a restart. */
+/**
+ * Builds a relay from an environment. By default, its sessions are in a store in memory, which `restart()` does not
+ * replace.
+ */
 export async function startTestRelay(
   variables: Record<string, string> = {},
   options: TestRelayOptions = {}
@@ -59,7 +65,7 @@ export async function startTestRelay(
   const env = readEnv({ DATA_DIR, ...variables }, 'relay', false)
   const clock = options.clock ?? new TestClock()
   const { destination, log } = captureLog()
-  const { store = memoryStore() } = options
+  const memory = memoryStore()
   const open = async (): Promise<Pick<TestRelay, keyof ServerApp | 'contents'>> => {
     const { node, usedPercent = () => Promise.resolve(50) } = options
     const folder = getDataFolder(env)
@@ -71,6 +77,7 @@ export async function startTestRelay(
       clock,
       monotonicSeconds: () => clock.seconds
     })
+    const store = options.store ?? (options.hasSessionFile === true ? sqliteStore(join(folder, 'auth.db')) : memory)
     const identity = {
       previousServiceDids: options.previousServiceDids ?? [],
       serviceDid: env.SERVICE_DID ?? serviceWallet.did,
