@@ -1,18 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import { Interleavings, type StartState, type VerbName } from '../../support/models/interleavings.js'
-import { usePostgresContents, type PostgresContents } from '../../support/servers/postgres-contents.js'
+import { describe, expect, it } from '@jest/globals'
+import { useInterleavings, type StartState, type VerbName } from '../../support/models/interleavings.js'
 
-const make = usePostgresContents()
-let files: PostgresContents
-let interleavings: Interleavings
-beforeEach(async () => {
-  files = await make()
-  interleavings = await Interleavings.open(files)
-})
-afterEach(async () => {
-  await interleavings.close()
-  await files.remove()
-})
+const use = useInterleavings()
 
 const writers = ['adds the content', 'posts a file'] as const
 const owners = ['adds it to an empty list', 'replaces the entry', 'removes the entry'] as const
@@ -37,6 +26,6 @@ const cases = verbsByState.flatMap(([state, names]) =>
 
 describe('two transactions on one content in PostgreSQL', () => {
   it.each(cases)('$size, $state: one $first while another $second', async ({ state, size, first, second }) => {
-    expect(await interleavings.findFaults(state, size === 'large', first, second)).toEqual([])
+    expect(await use().interleavings.findFaults(state, size === 'large', first, second)).toEqual([])
   })
 })

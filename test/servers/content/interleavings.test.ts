@@ -1,6 +1,6 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
+import { beforeEach, describe, expect, it } from '@jest/globals'
 import { until } from '../../support/fixtures/until.js'
-import { gatedPool, Interleavings, type StartState, type VerbName } from '../../support/models/interleavings.js'
+import { gatedPool, useInterleavings, type StartState, type VerbName } from '../../support/models/interleavings.js'
 import {
   computeCid,
   createEntry,
@@ -9,19 +9,11 @@ import {
   did,
   readTexts
 } from '../../support/servers/content-stores.js'
-import { usePostgresContents, type PostgresContents } from '../../support/servers/postgres-contents.js'
+import type { PostgresContents } from '../../support/servers/postgres-contents.js'
 
-const make = usePostgresContents()
+const use = useInterleavings()
 let files: PostgresContents
-let interleavings: Interleavings
-beforeEach(async () => {
-  files = await make()
-  interleavings = await Interleavings.open(files)
-})
-afterEach(async () => {
-  await interleavings.close()
-  await files.remove()
-})
+beforeEach(() => void ({ files } = use()))
 
 type Pair = readonly [first: VerbName, second: VerbName]
 
@@ -120,7 +112,7 @@ const cases = pairsByState.flatMap(([state, small, large = []]) => [
 
 describe('two transactions on one content in PostgreSQL', () => {
   it.each(cases)('$size, $state: one $first while another $second', async ({ state, size, first, second }) => {
-    expect(await interleavings.findFaults(state, size === 'large', first, second)).toEqual([])
+    expect(await use().interleavings.findFaults(state, size === 'large', first, second)).toEqual([])
   })
 })
 

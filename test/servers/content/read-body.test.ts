@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BodyReader } from '../../../servers/content/read-body.js'
 import type { NewContent } from '../../../servers/content/content-store.js'
-import { itOnLinux, listOpenFiles } from '../../support/fixtures/open-files.js'
+import { listOpenFiles } from '../../support/fixtures/open-files.js'
 import { computeCid } from '../../support/servers/content-stores.js'
 
 const MAX_BYTES = 1_000
@@ -278,7 +278,7 @@ describe('BodyReader with content above 64 KiB', () => {
     await until(() => readdirSync(spoolFolder).length === 0)
   })
 
-  itOnLinux('closes the spool files of bodies that are refused or aborted', async () => {
+  it('closes the spool files of bodies that are refused or aborted', async () => {
     maxBytes = 100_000
     await post(`{"file":"${'a'.repeat(100_001)}"}`)
     const socket = sendHalf(200_000)

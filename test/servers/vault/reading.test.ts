@@ -3,7 +3,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
 import { closeServices, servingPort } from '../../support/servers/server-client.js'
-import { itOnLinux, listOpenFiles } from '../../support/fixtures/open-files.js'
+import { listOpenFiles } from '../../support/fixtures/open-files.js'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
 import { changeDatabase, fillVault, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'
 
@@ -122,7 +122,7 @@ describe('GET /:did/:key', () => {
     expect(JSON.parse(await readText(answer))).toEqual(contents)
   })
 
-  itOnLinux('closes the files that it opened after HEAD of a long list', async () => {
+  it('closes the files that it opened after HEAD of a long list', async () => {
     await fill('notes', createMebibytes(4))
     const isOpen = (): boolean => listOpenFiles(join(vault.folder, 'objects')).length > 0
     await user.head('notes').expect(200)

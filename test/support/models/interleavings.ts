@@ -1,5 +1,6 @@
+import { afterEach, beforeEach } from '@jest/globals'
 import pg from 'pg'
-import type { PostgresClient, PostgresPool } from 'express-did-auth/stores/postgres'
+import type { PostgresPool } from 'express-did-auth/stores/postgres'
 import {
   computeCid,
   createContent,
@@ -9,6 +10,7 @@ import {
   NOW,
   readTexts
 } from '../servers/content-stores.js'
+import { createWrappedPool, usePostgresContents } from '../servers/postgres-contents.js'
 import type { OpenedPostgres, PostgresContents } from '../servers/postgres-contents.js'
 import { until } from '../fixtures/until.js'
 
@@ -21,12 +23,8 @@ export interface GatedPool extends PostgresPool {
   resume(): void
 }
 
-/** Creates a pool of the real pg, which is pipelined like the pool of the store, with a gate before a statement. */
+/** Creates a pool with a gate before a statement. */
 export function gatedPool(url: string): GatedPool {
-  // The types of pg do not have `pipeline` yet.
-  const settings: pg.PoolConfig & { pipeline: boolean } = { connectionString: url, max: 4, pipeline: true }
-  const pool = new pg.Pool(settings)
-  const gated = new WeakSet()
   let [remaining, pendingAnswers, isWaiting] = [Infinity, 0, false]
   let open = (): void => undefined
   let lastSent: Promise<unknown> = Promise.resolve()
@@ -37,40 +35,23 @@ export function gatedPool(url: string): GatedPool {
     remaining = Infinity
     await new Promise<void>((resolve) => (open = resolve))
   }
-  const connect = async (): Promise<PostgresClient> => {
-    // The store requires only this part of a client of pg.
-    const client = (await pool.connect()) as unknown as PostgresClient
-    if (gated.has(client)) return client
-    gated.add(client)
-    const query = client.query.bind(client)
-    client.query = async (statement) => {
-      // Statements keep their order: one that waits also holds up the later ones.
-      const sent = lastSent.then(pass).then(() => {
-        pendingAnswers += 1
-        return { answer: query(statement).finally(() => (pendingAnswers -= 1)) }
-      })
-      lastSent = sent
-      return (await sent).answer
-    }
-    return client
-  }
-  return {
-    pauseBefore: (count) => (remaining = count),
+  const pool = createWrappedPool(url, (send) => async (statement) => {
+    // Statements keep their order: one that waits also holds up the later ones.
+    const sent = lastSent.then(pass).then(() => {
+      pendingAnswers += 1
+      return { answer: send(statement).finally(() => (pendingAnswers -= 1)) }
+    })
+    lastSent = sent
+    return (await sent).answer
+  })
+  return Object.assign(pool, {
+    pauseBefore: (count: number) => (remaining = count),
     isPaused: () => isWaiting && pendingAnswers === 0,
     resume: () => {
       isWaiting = false
       open()
-    },
-    get totalCount() {
-      return pool.totalCount
-    },
-    get idleCount() {
-      return pool.idleCount
-    },
-    connect,
-    end: () => pool.end(),
-    on: (event, listener) => pool.on(event, listener)
-  }
+    }
+  })
 }
 
 /** Names of one run: its users, and the content that both verbs use. */
@@ -256,4 +237,19 @@ export class Interleavings {
     )
     return JSON.stringify([outcomes, lists, usage.map(({ entryCount }) => entryCount), rows[0]])
   }
+}
+
+/** Prepares an empty database and its interleavings for each test. Returns a function that returns both. */
+export function useInterleavings(): () => { files: PostgresContents; interleavings: Interleavings } {
+  const make = usePostgresContents()
+  let [files, interleavings]: [PostgresContents?, Interleavings?] = []
+  beforeEach(async () => {
+    files = await make()
+    interleavings = await Interleavings.open(files)
+  })
+  afterEach(async () => {
+    await interleavings?.close()
+    await files?.remove()
+  })
+  return () => ({ files: files!, interleavings: interleavings! })
 }

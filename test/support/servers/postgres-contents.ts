@@ -113,42 +113,23 @@ export interface WatchedPool extends PostgresPool {
   loseAnswerTo: string | undefined
 }
 
-/** Creates a pool of the real pg, which is pipelined like the pool of the store. */
-export function watchedPool(url: string): WatchedPool {
+/** Function of a client that sends a statement. */
+type SendStatement = PostgresClient['query']
+
+/** Creates a pool of the real pg, pipelined like the pool of the store, whose clients send statements by `wrap`. */
+export function createWrappedPool(url: string, wrap: (send: SendStatement) => SendStatement): PostgresPool {
   // The types of pg do not have `pipeline` yet.
   const settings: pg.PoolConfig & { pipeline: boolean } = { connectionString: url, max: 4, pipeline: true }
   const pool = new pg.Pool(settings)
-  const watched = new WeakSet()
-  let pendingAnswers = 0
+  const wrapped = new WeakSet()
   const connect = async (): Promise<PostgresClient> => {
     // The store requires only this part of a client of pg.
     const client = (await pool.connect()) as unknown as PostgresClient
-    if (watched.has(client)) return client
-    watched.add(client)
-    const query = client.query.bind(client)
-    client.query = async (statement) => {
-      result.sent.push(statement.name ?? statement.text)
-      if (pendingAnswers === 0) result.trips += 1
-      pendingAnswers += 1
-      try {
-        const answer = await query(statement)
-        if (statement.text !== result.loseAnswerTo) return answer
-        result.loseAnswerTo = undefined
-        throw new Error('Connection terminated unexpectedly')
-      } finally {
-        pendingAnswers -= 1
-      }
-    }
+    if (!wrapped.has(client)) client.query = wrap(client.query.bind(client))
+    wrapped.add(client)
     return client
   }
-  const result: WatchedPool = {
-    sent: [],
-    trips: 0,
-    loseAnswerTo: undefined,
-    reset: () => {
-      result.sent.length = 0
-      result.trips = 0
-    },
+  return {
     get totalCount() {
       return pool.totalCount
     },
@@ -159,5 +140,32 @@ export function watchedPool(url: string): WatchedPool {
     end: () => pool.end(),
     on: (event, listener) => pool.on(event, listener)
   }
+}
+
+/** Creates a pool that records its statements. */
+export function watchedPool(url: string): WatchedPool {
+  let pendingAnswers = 0
+  const pool = createWrappedPool(url, (send) => async (statement) => {
+    result.sent.push(statement.name ?? statement.text)
+    if (pendingAnswers === 0) result.trips += 1
+    pendingAnswers += 1
+    try {
+      const answer = await send(statement)
+      if (statement.text !== result.loseAnswerTo) return answer
+      result.loseAnswerTo = undefined
+      throw new Error('Connection terminated unexpectedly')
+    } finally {
+      pendingAnswers -= 1
+    }
+  })
+  const result: WatchedPool = Object.assign(pool, {
+    sent: [],
+    trips: 0,
+    loseAnswerTo: undefined,
+    reset: () => {
+      result.sent.length = 0
+      result.trips = 0
+    }
+  })
   return result
 }
