@@ -1,5 +1,4 @@
 import { Buffer } from 'node:buffer'
-import { SigningKey } from 'ethers/crypto'
 import { loadCurve } from '../../src/adapters/curve.js'
 import { createAssertionSignatures } from '../../src/adapters/assertion-signatures.js'
 import { createDeviceSignatures } from '../../src/adapters/device-signatures.js'
@@ -26,6 +25,7 @@ import {
   START_SECONDS,
   type TestWallet
 } from '../support/fixtures/fixtures.js'
+import { createKey } from '../support/fixtures/secp256k1-key.js'
 
 export const SERVICE_URL = 'https://service.example'
 
@@ -104,7 +104,7 @@ export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Prom
     serviceKey: {
       async publicKey() {
         steps.push('publicKey')
-        return Buffer.from(SigningKey.computePublicKey(serviceWallet.privateKey, false).slice(2), 'hex')
+        return Buffer.from(createKey(serviceWallet.privateKey).publicKey)
       },
       async issueJwt(payload, _deadline, typ) {
         steps.push('sign')

@@ -1,6 +1,5 @@
 import { Buffer } from 'node:buffer'
-import { sha256, SigningKey } from 'ethers/crypto'
-import { getBytes } from 'ethers/utils'
+import { signEs256k } from '../support/fixtures/secp256k1-key.js'
 
 /** Part of a JWT: an object, which becomes JSON, or a text or bytes, which are not changed. */
 export type Part = object | string | Uint8Array
@@ -13,16 +12,9 @@ const encode = (part: Part): string =>
     'base64url'
   )
 
-/**
- * Returns an ES256K signer with a low s, by ethers, so that no test checks signatures of this package with its own
- * code.
- */
+/** Returns an ES256K signer with a low s, so that no test checks signatures of this package with its own code. */
 export function es256k(privateKey: string): Sign {
-  const key = new SigningKey(privateKey)
-  return (signingInput) => {
-    const { r, s } = key.sign(sha256(Buffer.from(signingInput)))
-    return getBytes(r + s.slice(2))
-  }
+  return (signingInput) => signEs256k(privateKey, signingInput).signature
 }
 
 /** Builds a JWT from any parts. */

@@ -16,7 +16,10 @@ import {
   createUse
 } from '../../src/testing/store-case.js'
 import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
-import { startedWorkers } from '../support/servers/start-sqlite-worker.js'
+import { startedWorkers, useThreads } from '../support/servers/start-sqlite-worker.js'
+
+// The tests end threads, and lock the database from outside.
+useThreads()
 
 const sessionId = 'session-a'
 

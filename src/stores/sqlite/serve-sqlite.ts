@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs'
-import type { MessagePort } from 'node:worker_threads'
+import { parentPort, workerData, type MessagePort } from 'node:worker_threads'
 import { limitMilliseconds } from '../../time-limits.js'
 import type { SqlQuery, SqlResult, SqlStatement, SqlVerb } from '../sql/query.js'
 import type { OpenedFile } from './prepare-tables.js'
@@ -69,10 +69,21 @@ export interface ServedVerbs<D> {
   readonly recover?: (verb: SqlVerb<D>, error: unknown) => boolean
 }
 
-/** Runs the verbs that a `SqliteThread` sends to this thread, in the order of arrival. */
-export function serveSqlite<D>(port: MessagePort, connection: SqliteConnection, served: ServedVerbs<D>): void {
+/**
+ * Serves the thread that started this one.
+ *
+ * @param serve - opens the database of the given settings, and serves a port
+ */
+export function serveParentThread<S>(serve: (port: MessagePort, settings: S) => void): void {
+  if (parentPort === null) throw new Error('express-did-auth: this file is started by a SQLite store')
   // The main thread has already warned that node:sqlite is experimental.
   process.removeAllListeners('warning')
+  // The store that started this thread sent the settings of its own type.
+  serve(parentPort, workerData as S)
+}
+
+/** Runs the verbs that a `SqliteThread` sends by a port, in the order of arrival. */
+export function serveSqlite<D>(port: MessagePort, connection: SqliteConnection, served: ServedVerbs<D>): void {
   let replies: Reply[] = []
   let isJson = true
   /** Number of posted messages. Every received message is answered at once, even if its verbs still have to wait. */
