@@ -99,24 +99,15 @@ const fetchAdapter = {
   globals: { didAuthAdapter: 'fetch' }
 }
 
-/** Slow tests. Express parses malformed requests, so those tests run with both of its versions. */
+/**
+ * Slow tests, and repetitions of fast ones: with Express 4 those that depend on Express, and through the Fetch API those
+ * of requests and responses.
+ */
 export const slowSuite = suite([
   { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'], testPathIgnorePatterns: skippedFiles },
   {
     ...express4,
-    testMatch: [
-      '<rootDir>/test/{http,servers/*}/malformed.slow.test.ts',
-      '<rootDir>/test/servers/auth/process.slow.test.ts'
-    ]
-  }
-])
-
-export default suite([
-  { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW, ...skippedFiles] },
-  {
-    ...express4,
-    // Only tests that depend on Express also run with Express 4: parsers, errors, cookies, routers and middleware of
-    // the library, and one file per server that uses all of these.
+    // Parsers, errors, cookies, routers and middleware of the library, and one file per server that uses all of these.
     testMatch: [
       '<rootDir>/test/http/{approval,cookies,failures,guard-csrf,host,limits}.test.ts',
       '<rootDir>/test/http/{log-in,log-out,parser-refusal,read-request}.test.ts',
@@ -124,24 +115,28 @@ export default suite([
       '<rootDir>/test/setup-did-auth.test.ts',
       '<rootDir>/test/testing/signed-in.test.ts',
       '<rootDir>/test/servers/*/app.test.ts',
-      '<rootDir>/test/servers/tools/conformance/library.test.ts',
+      '<rootDir>/test/servers/tools/conformance/library.slow.test.ts',
       '<rootDir>/test/servers/http/create-app.test.ts',
       '<rootDir>/test/servers/relay/relay-file.test.ts',
-      '<rootDir>/test/servers/vault/verbs.test.ts'
-    ],
-    testPathIgnorePatterns: [SLOW]
+      '<rootDir>/test/servers/vault/verbs.test.ts',
+      '<rootDir>/test/{http,servers/*}/malformed.slow.test.ts',
+      '<rootDir>/test/servers/auth/process.slow.test.ts'
+    ]
   },
   {
     ...fetchAdapter,
     testMatch: ['<rootDir>/test/http/*.test.ts'],
     testPathIgnorePatterns: [
+      // Slow tests start servers and engines of their own.
       SLOW,
-      ...skippedFiles,
       // Tests of Express itself: approvals, its routers and body parsers.
       '/(approval|host|parser-refusal)[.]test[.]ts$',
       // These tests do not depend on the adapter.
-      '/(contract-accounts|credential-status|describe-user-agent|key-rotation|lost-answers)[.]test[.]ts$',
-      '/(bound-sessions|machine-token)[.]redis[.]test[.]ts$'
+      '/(contract-accounts|credential-status|describe-user-agent|key-rotation|lost-answers)[.]test[.]ts$'
     ]
   }
+])
+
+export default suite([
+  { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW, ...skippedFiles] }
 ])
