@@ -23,7 +23,7 @@ const LONGEST = [
   'servers/content/interleavings',
   'servers/content/content-races',
   'servers/content/content-crashes',
-  'servers/tools/conformance/command',
+  'servers/tools/conformance/command.slow',
   'stores/redis-outage.redis-faults',
   'stores/postgres-faults'
 ].map((file) => join(rootDir, 'test', `${file}.test.ts`))
