@@ -1,4 +1,5 @@
 import { statfsSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import { availableParallelism, freemem } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { findChromium, findFirefox, findHaproxy, findRedis, missingEngines } from './find-engines.js'
@@ -99,6 +100,22 @@ const fetchAdapter = {
   globals: { didAuthAdapter: 'fetch' }
 }
 
+/**
+ * Tests of SQLite with better-sqlite3, on versions of Node where `npm test` uses Node's own SQLite. Before version 13,
+ * better-sqlite3 aborts Node 24.
+ */
+const betterSqlite3 = {
+  ...express5,
+  displayName: 'better-sqlite3',
+  globals: { sqliteEngine: 'better-sqlite3' },
+  testMatch: [
+    '<rootDir>/test/contracts/store.test.ts',
+    '<rootDir>/test/stores/{sql-upkeep,sqlite-*,sweep-clock}.test.ts'
+  ],
+  testPathIgnorePatterns: [SLOW]
+}
+const hasTwoBindings = isBuiltin('node:sqlite') && Number.parseInt(process.versions.node) < 24
+
 /** Slow tests. Express parses malformed requests, so those tests run with both of its versions. */
 export const slowSuite = suite([
   { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'], testPathIgnorePatterns: skippedFiles },
@@ -108,7 +125,8 @@ export const slowSuite = suite([
       '<rootDir>/test/{http,servers/*}/malformed.slow.test.ts',
       '<rootDir>/test/servers/auth/process.slow.test.ts'
     ]
-  }
+  },
+  ...(hasTwoBindings ? [betterSqlite3] : [])
 ])
 
 export default suite([
@@ -140,8 +158,8 @@ export default suite([
       // Tests of Express itself: approvals, its routers and body parsers.
       '/(approval|host|parser-refusal)[.]test[.]ts$',
       // These tests do not depend on the adapter.
-      '/(contract-accounts|credential-status|describe-user-agent|key-rotation|lost-answers)[.]test[.]ts$',
-      '/(bound-sessions|machine-token)[.]redis[.]test[.]ts$'
+      '/(bound-sessions|machine-assertions)[.]test[.]ts$',
+      '/(contract-accounts|credential-status|describe-user-agent|key-rotation|lost-answers)[.]test[.]ts$'
     ]
   }
 ])
