@@ -1,4 +1,5 @@
 import { statfsSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import { availableParallelism, freemem } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { findChromium, findFirefox, findHaproxy, findRedis, missingEngines } from './find-engines.js'
@@ -100,6 +101,24 @@ const fetchAdapter = {
 }
 
 /**
+ * Tests of SQLite with its threads, as in production. Where `npm test` uses Node's own SQLite, they use better-sqlite3,
+ * except on Node 24: better-sqlite3 before version 13 aborts it.
+ */
+const sqliteThreads = {
+  ...express5,
+  displayName: 'threads',
+  globals: {
+    hasSqliteThreads: true,
+    ...(isBuiltin('node:sqlite') && Number.parseInt(process.versions.node) < 24 && { sqliteEngine: 'better-sqlite3' })
+  },
+  testMatch: [
+    '<rootDir>/test/contracts/{content-store,store}.test.ts',
+    '<rootDir>/test/stores/{sql-upkeep,sqlite-*,sweep-clock}.test.ts'
+  ],
+  testPathIgnorePatterns: [SLOW]
+}
+
+/**
  * Slow tests, and repetitions of fast ones: with Express 4 those that depend on Express, and through the Fetch API those
  * of requests and responses.
  */
@@ -134,7 +153,8 @@ export const slowSuite = suite([
       // These tests do not depend on the adapter.
       '/(contract-accounts|credential-status|describe-user-agent|key-rotation|lost-answers)[.]test[.]ts$'
     ]
-  }
+  },
+  sqliteThreads
 ])
 
 export default suite([

@@ -15,7 +15,7 @@ import {
   createSession,
   createUse
 } from '../../src/testing/store-case.js'
-import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
+import { engine, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
 import { startedWorkers, useThreads } from '../support/servers/start-sqlite-worker.js'
 
 // The tests end threads, and lock the database from outside.
@@ -34,10 +34,10 @@ async function terminate(role: ThreadRole = 'writer'): Promise<void> {
   await ended
 }
 
-describe.each(engines)('a SQLite store by %s', (engine) => {
+describe(`a SQLite store by ${engine}`, () => {
   let files: SqliteFile
   beforeEach(() => {
-    files = sqliteFile(engine)
+    files = sqliteFile()
   })
   afterEach(() => files.remove())
 

@@ -9,7 +9,7 @@ import { prepareTables } from '../../src/stores/sqlite/prepare-tables.js'
 import { openConnection, type SqliteConnection, type SqliteStatement } from '../../src/stores/sqlite/sqlite-engine.js'
 import type { Request } from '../../src/stores/sqlite/sqlite-thread.js'
 import { hashToken, createRotation, createSession, createUse } from '../../src/testing/store-case.js'
-import { engines } from '../support/servers/sqlite-stores.js'
+import { engine } from '../support/servers/sqlite-stores.js'
 import { createThrowing } from '../support/fixtures/refusal.js'
 
 /** Maximum number of statements, above that of every group in this file. */
@@ -38,7 +38,7 @@ async function runGroup(
 const create = (name: string, details = {}): Call => ['createSession', createSession(name, details), false]
 const rotate = (from: number, to: number): Call => ['rotateRefreshToken', createRotation('a', from, to)]
 
-describe.each(engines)('GroupCommit on a database by %s', (engine) => {
+describe(`GroupCommit on a database by ${engine}`, () => {
   const openMemory = (): SqliteConnection => {
     const connection = openConnection(':memory:', engine, { synchronous: 'FULL', busyMilliseconds: 0 })
     prepareTables(connection, createTables(sqliteDialect), 'did_auth_numbers', createLaterSteps(sqliteDialect))

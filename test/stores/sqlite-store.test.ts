@@ -17,21 +17,16 @@ import {
   START_SECONDS,
   createUse
 } from '../../src/testing/store-case.js'
-import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
-import { spawnSync } from 'node:child_process'
-import { pathToFileURL } from 'node:url'
-import { nodeOptions, scriptFile } from '../support/servers/run-script.js'
+import { engine, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
 import { startedWorkers } from '../support/servers/start-sqlite-worker.js'
-import { temporaryFolder } from '../support/fixtures/store-folder.js'
-import { scaled } from '../support/fixtures/time-factor.js'
 import { until } from '../support/fixtures/until.js'
 
 const sessionId = 'session-a'
 
-describe.each(engines)('a SQLite store by %s', (engine) => {
+describe(`a SQLite store by ${engine}`, () => {
   let files: SqliteFile
   beforeEach(() => {
-    files = sqliteFile(engine)
+    files = sqliteFile()
   })
   afterEach(() => files.remove())
 
@@ -208,51 +203,15 @@ describe('sqliteStore', () =>
 
 describe('openSqliteConnection', () =>
   it('waits for the disk on request, so that commits survive a power failure', async () => {
-    const files = sqliteFile('better-sqlite3')
+    const files = sqliteFile()
     for (const [synchronous, level] of [
       ['FULL', 2],
       ['NORMAL', 1]
     ] as const) {
-      const connection = openSqliteConnection(files.file, 'better-sqlite3', { synchronous, busyMilliseconds: 0 })
+      const connection = openSqliteConnection(files.file, engine, { synchronous, busyMilliseconds: 0 })
       expect(connection.prepare('PRAGMA synchronous').all()).toEqual([{ synchronous: level }])
       expect(connection.prepare('PRAGMA journal_mode').all()).toEqual([{ journal_mode: 'wal' }])
       connection.close()
     }
     await files.remove()
   }))
-
-const entry = pathToFileURL(scriptFile('src/stores/sqlite/index.ts')).href
-
-/** Runs a script with `store` until it exits. */
-function run(file: string, script: string): { status: number | null; stdout: string } {
-  const text = `
-    const { sqliteStore } = await import('${entry}')
-    const store = sqliteStore('${file}')
-    ${script}`
-  writeFileSync(`${file}.mjs`, text)
-  const args = [...nodeOptions, `${file}.mjs`]
-  return spawnSync(process.execPath, args, { encoding: 'utf8', timeout: scaled(120_000) })
-}
-
-describe('a process with an open SQLite store', () => {
-  it('exits when it has nothing else to do', () => {
-    const { path, remove } = temporaryFolder()
-    expect(run(`${path}/a.db`, "await store.ping(); console.log('done')")).toMatchObject({
-      status: 0,
-      stdout: 'done\n'
-    })
-    expect(run(`${path}/b.db`, "console.log('unused')")).toMatchObject({ status: 0, stdout: 'unused\n' })
-    remove()
-  })
-
-  it('exits only after its calls are completed', async () => {
-    const { path, remove } = temporaryFolder()
-    const session = JSON.stringify(createSession('a'))
-    const { stdout } = run(`${path}/a.db`, `store.createSession(${session}).then((n) => console.log('answered', n))`)
-    expect(stdout).toBe('answered 0\n')
-    const store = sqliteStore(`${path}/a.db`)
-    expect((await store.findSession(service, 'session-a'))?.state).toBe('active')
-    await store.close()
-    remove()
-  })
-})

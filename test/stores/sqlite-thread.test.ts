@@ -9,14 +9,14 @@ import { collectVerbs } from '../../src/stores/sql/query.js'
 import * as sessionVerbs from '../../src/stores/sql/session-verbs.js'
 import * as storeVerbs from '../../src/stores/sql/store-verbs.js'
 import { createLaterSteps, createTables } from '../../src/stores/sql/tables.js'
-import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
+import { engine, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
 import { startWorker } from '../support/servers/start-sqlite-worker.js'
 
-describe.each(engines)('the threads of a SQLite store with %s', (engine) => {
+describe(`the threads of a SQLite store with ${engine}`, () => {
   let files: SqliteFile
   let databaseOf: (role: ThreadRole) => ThreadDatabase
   beforeEach(() => {
-    files = sqliteFile(engine)
+    files = sqliteFile()
     const [tables, laterSteps] = [createTables(sqliteDialect), createLaterSteps(sqliteDialect)]
     const opened = prepareFile(files.file, engine, tables, 'did_auth_numbers', laterSteps)
     databaseOf = (role) => ({ ...opened, engine, synchronous: 'FULL', role })

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals'
 import { memoryStore } from '../../src/stores/memory/index.js'
 import { SweepClock } from '../../src/stores/sweep-clock.js'
 import { createCharge, service, createSession, START_SECONDS, createUse } from '../../src/testing/store-case.js'
-import { engines, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
+import { engine, sqliteFile, type SqliteFile } from '../support/servers/sqlite-stores.js'
 
 const MONTH_SECONDS = 30 * 86_400
 const windowAt = (seconds: number) => {
@@ -126,13 +126,13 @@ describe('a memory store if the clock jumps a month ahead for a minute', () =>
     expect((await store.findSession(service, 'session-kept'))?.state).toBe('active')
   }))
 
-describe.each(engines)('a SQLite store by %s', (engine) => {
+describe(`a SQLite store by ${engine}`, () => {
   let files: SqliteFile
   afterEach(() => files.remove())
 
   const opened = () => {
     const clocks = new Clocks()
-    files = sqliteFile(engine)
+    files = sqliteFile()
     const store = files.store({}, { clock: new SweepClock(() => clocks.monotonic), graceSeconds: 0 })
     const countRows = (table: string) => files.rows(`SELECT count(*) AS number FROM ${table}`)[0]?.number
     return {

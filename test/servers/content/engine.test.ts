@@ -1,59 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals'
+import { describe, expect, it } from '@jest/globals'
 import { DidAuthError } from 'express-did-auth'
-import type { Dependency } from '../../../servers/observability/health-checks.js'
-import { readEnv } from '../../../servers/config/read-env.js'
 import { StartError } from '../../../servers/config/startup-error.js'
-import { Connections, waitUntilAvailable } from '../../../servers/content/connections.js'
-import { createDependencies, openContentEngine, useExistingContents } from '../../../servers/content/engine.js'
-import { computeCid, did, createEntry, createLargeBytes, readTexts } from '../../support/servers/content-stores.js'
-import { startFakeS3, type FakeS3 } from '../../support/faults/fake-s3.js'
-import { testDatabase, type TestDatabase } from '../../support/engines/postgres-server.js'
+import { waitUntilAvailable } from '../../../servers/content/connections.js'
+import { createDependencies, useExistingContents } from '../../../servers/content/engine.js'
+import { createEntry } from '../../support/servers/content-stores.js'
+import { openVault, readStates } from '../../support/servers/content-engine.js'
 import { startedWorkers } from '../../support/servers/start-sqlite-worker.js'
-import { temporaryFolder } from '../../support/fixtures/store-folder.js'
-
-let database: TestDatabase
-let s3: FakeS3
-beforeAll(async () => {
-  database = await testDatabase()
-  s3 = await startFakeS3()
-})
-afterAll(async () => {
-  await database.drop()
-  await s3.close()
-})
-
-const closing: (() => Promise<void> | void)[] = []
-afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close()
-})
-
-/** Opens the connections of a server, and returns a function that opens its engine. */
-async function openVault(variables: Record<string, string>, name: 'relay' | 'vault' = 'vault') {
-  const { path, remove } = temporaryFolder()
-  closing.push(remove)
-  const env = readEnv({ DATA_DIR: path, ...variables }, name, false, 'operate')
-  const connections = await Connections.open(env)
-  closing.push(() => connections.close())
-  const open = async () => {
-    const engine = await openContentEngine(env, connections)
-    closing.push(() => engine.close())
-    return { ...engine, contents: engine.contents.store }
-  }
-  return { env, connections, open }
-}
-
-const readStates = async (dependencies: readonly Dependency[]): Promise<Record<string, unknown>> =>
-  Object.fromEntries(
-    await Promise.all(
-      dependencies.map(async ({ name, isNeeded, check }) => {
-        const state = await check(new AbortController().signal).then(
-          () => 'ok',
-          (error: unknown) => String(error)
-        )
-        return [name, [isNeeded, state]] as const
-      })
-    )
-  )
 
 describe('waitUntilAvailable', () => {
   it('retries, and reports each reason once, in words', async () => {
@@ -85,42 +37,6 @@ describe('openContentEngine', () => {
     expect(await readStates(dependencies)).toEqual({ store: [true, 'ok'], clock: [false, 'ok'] })
     expect(await usedPercent()).toBeGreaterThan(0)
     expect(dependencies.find(({ name }) => name === 'clock')).toMatchObject({ failure: 'jumped' })
-  })
-
-  it('uses the database and the bucket of the environment, which another instance shares', async () => {
-    const { endpoint, bucket, region, accessKeyId, secretAccessKey } = s3.options()
-    const variables = {
-      DATABASE_URL: database.url,
-      S3_ENDPOINT: endpoint,
-      S3_BUCKET: bucket,
-      S3_REGION: region,
-      S3_ACCESS_KEY_ID: accessKeyId,
-      S3_SECRET_ACCESS_KEY: secretAccessKey
-    }
-    const first = await (await openVault(variables)).open()
-    const second = await (await openVault(variables)).open()
-    const large = createLargeBytes('x')
-    await first.contents.writeEntry(createEntry('k', large))
-    await first.contents.writeEntry(createEntry('k', 'small'))
-    expect(await readTexts(second.contents, 'k')).toEqual([String(large), 'small'])
-    expect(s3.requests.some((request) => request.startsWith(`PUT vault/${computeCid(large)}.`))).toBe(true)
-    expect(await readStates(first.dependencies)).toEqual({
-      database: [true, 'ok'],
-      objects: [true, 'ok'],
-      clock: [true, 'ok']
-    })
-    expect(await second.contents.readUsage(did)).toMatchObject({ entryCount: 2 })
-    expect(await first.usedPercent()).toBe(0)
-  })
-
-  it('fails with one line if the database is misconfigured', async () => {
-    const url = new URL(database.url)
-    url.pathname = '/no_such_database'
-    url.password = 'hunter2'
-    const failure: unknown = await openVault({ DATABASE_URL: url.href }).catch((error: unknown) => error)
-    expect(failure).toBeInstanceOf(StartError)
-    expect(String(failure)).toMatch(/^StartError: Cannot use the database \(DATABASE_URL\): .*no_such_database.*$/)
-    expect(String(failure)).not.toContain('hunter2')
   })
 
   it('opens while the database is unavailable', async () => {

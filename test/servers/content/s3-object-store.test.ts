@@ -18,7 +18,6 @@ import {
 } from '../../support/servers/content-stores.js'
 import { startFakeS3, type FakeS3, type S3Fault } from '../../support/faults/fake-s3.js'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
-import { until } from '../../support/fixtures/until.js'
 
 let s3: FakeS3
 let folder: string
@@ -282,28 +281,6 @@ describe('a list of objects', () => {
     s3.objects.set(`vault/${objectName}`, bytes)
     s3.fault = () => 'cut'
     expect(await catchError(listObjectNames(objects))).toMatchObject({ code: 'EIO' })
-  })
-})
-
-describe('a slow reader of large objects', () => {
-  it('applies backpressure: memory holds little more than one piece of each object', async () => {
-    const [count, byteCount] = [20, 8_388_608]
-    const large = createLargeBytes('y', byteCount)
-    s3.objects.set('vault/large', large)
-    s3.sentBytes = 0
-    const before = process.memoryUsage().arrayBuffers
-    const readers = Array.from({ length: count }, () => objects.read('large')[Symbol.asyncIterator]())
-    for (const reader of readers) expect((await reader.next()).value).toHaveLength(262_144)
-    // Waits until the buffers of the unread connections are full.
-    let sentBefore = -1
-    await until(async () => {
-      const [lastPage, now] = [sentBefore, s3.sentBytes]
-      sentBefore = now
-      await new Promise((resolve) => setTimeout(resolve, 200))
-      return lastPage === now && now === s3.sentBytes
-    })
-    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(count * 1_500_000)
-    for (const reader of readers) await reader.return?.()
   })
 })
 

@@ -13,8 +13,9 @@ import {
   type PostgresContentStoreOptions
 } from '../../../servers/content/sql/open-postgres-contents.js'
 import { createPostgresObjectStore } from '../../../servers/content/sql/postgres-object-store.js'
-import { fakeClocks, findLeaks, sqliteFolder, type ContentFolder, type TestStore } from './content-stores.js'
-import { runOn, TEST_TIMEOUT_SECONDS, testDatabase, type TestDatabase } from '../engines/postgres-server.js'
+import { fakeClocks, findLeaks, type ContentFolder, type TestStore } from './content-stores.js'
+import { KeptPools } from '../engines/postgres-pools.js'
+import { TEST_TIMEOUT_SECONDS, testDatabase, type TestDatabase } from '../engines/postgres-server.js'
 import { temporaryFolder } from '../fixtures/store-folder.js'
 
 export interface PostgresStoreOptions extends Partial<Omit<PostgresContentStoreOptions, 'database'>> {
@@ -32,48 +33,46 @@ export interface PostgresContents extends ContentFolder {
   open(options?: PostgresStoreOptions): Promise<TestStore>
 }
 
-/** Returns both engines for `describe.each`: the name, and a function that creates an empty storage for a test. */
-export function contentEngines(): [name: string, make: () => ContentFolder | Promise<ContentFolder>][] {
-  return [
-    ['SQLite', sqliteFolder],
-    ['PostgreSQL', usePostgresContents()]
-  ]
-}
-
 /** Prepares a database with the tables of a vault for a test file. Returns a function that empties it for a test. */
 export function usePostgresContents(): () => Promise<PostgresContents> {
   let database: TestDatabase | undefined
+  let pools: KeptPools | undefined
+  let tables: string[] = []
   beforeAll(async () => {
     database = await testDatabase()
+    pools = new KeptPools(database.url)
     const migrating = new PostgresDatabase(database.url, { timeoutSeconds: TEST_TIMEOUT_SECONDS })
     await migrateContent(migrating, 'vault')
     await migrating.close()
+    const rows = await database.query(`SELECT tablename AS name FROM pg_tables
+      WHERE tablename LIKE 'vault_%' AND tablename NOT IN ('vault_schema', 'vault_numbers')`)
+    tables = rows.map(({ name }) => String(name))
   })
-  afterAll(() => database?.drop())
+  afterAll(async () => {
+    await pools?.end()
+    await database?.drop()
+  })
   return async () => {
-    const { url } = database!
-    const tables = `SELECT string_agg(tablename, ', ') AS names FROM pg_tables
-      WHERE tablename LIKE 'vault_%' AND tablename NOT IN ('vault_schema', 'vault_numbers')`
-    const [row] = await runOn(url, tables)
-    await runOn(url, `TRUNCATE ${String(row?.names)}`)
-    return postgresContents(url)
+    await database!.empty(tables)
+    return postgresContents(database!, pools!)
   }
 }
 
-function postgresContents(url: string): PostgresContents {
+function postgresContents({ url, query }: TestDatabase, kept: KeptPools): PostgresContents {
   const { path, remove } = temporaryFolder()
   const clocks = fakeClocks()
-  const pools: PostgresDatabase[] = []
-  const connect = (target: string | PostgresPool = url, options: PostgresDatabaseOptions = {}): PostgresDatabase => {
-    const pool = new PostgresDatabase(target, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options })
-    pools.push(pool)
-    return pool
+  const databases: PostgresDatabase[] = []
+  const connect = (source?: string | PostgresPool, options?: PostgresDatabaseOptions): PostgresDatabase => {
+    const target = source ?? (options === undefined ? kept.lend() : url)
+    const database = new PostgresDatabase(target, { timeoutSeconds: TEST_TIMEOUT_SECONDS, ...options })
+    databases.push(database)
+    return database
   }
   const objects = createPostgresObjectStore(connect(), 'vault')
   const openAll: PostgresContents['openAll'] = ({ source, pool, ...options } = {}) => {
     const database = connect(source, pool)
     const monotonicSeconds = (): number => clocks.monotonicSeconds
-    const folder = join(path, `instance-${pools.length}`)
+    const folder = join(path, `instance-${databases.length}`)
     const parts = { database, tables: 'vault', folder, clock: clocks, monotonicSeconds, ...options } as const
     return Promise.resolve({ ...openPostgresContentStore(parts), database })
   }
@@ -84,18 +83,19 @@ function postgresContents(url: string): PostgresContents {
     remains: [],
     folder: path,
     place: `${url} ${join(path, 'writer')}`,
-    query: (text) => runOn(url, text.replaceAll('~', 'vault_')),
+    query: (text) => query(text.replaceAll('~', 'vault_')),
     leaks: (store) => findLeaks(files, store),
     openAll,
     open: async (options) => (await openAll(options)).store,
     retries: () => {
       const sum: Record<string, number> = {}
-      for (const { stats } of pools)
+      for (const { stats } of databases)
         for (const [code, times] of Object.entries(stats.retriesByCode)) sum[code] = (sum[code] ?? 0) + times
       return sum
     },
     remove: async () => {
-      await Promise.all(pools.map((pool) => pool.close()))
+      await Promise.all(databases.map((database) => database.close()))
+      await kept.takeBack()
       remove()
     }
   }

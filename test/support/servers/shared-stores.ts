@@ -1,4 +1,4 @@
-import { memoryStore, type Store } from 'express-did-auth'
+import type { Store } from 'express-did-auth'
 import { redisStore } from 'express-did-auth/stores/redis'
 import { randomUUID } from 'node:crypto'
 import { testRedis } from '../engines/redis-server.js'
@@ -11,13 +11,13 @@ export interface SharedStores {
   remove: () => unknown
 }
 
-const openers: Record<string, () => SharedStores | Promise<SharedStores>> = {
-  memory: () => {
-    const store = memoryStore()
-    return { stores: [store, store], remove: () => undefined }
-  },
+/** Opens two stores that share their data. The caller closes both, then calls `remove`. */
+export type OpenSharedStores = () => SharedStores | Promise<SharedStores>
+
+/** Engines that several processes can share. */
+export const sharedStores: Record<string, OpenSharedStores> = {
   SQLite: () => {
-    const files = sqliteFile('better-sqlite3')
+    const files = sqliteFile()
     return { stores: [files.store({}), files.store({})], remove: () => files.remove() }
   },
   PostgreSQL: async () => {
@@ -33,12 +33,4 @@ const openers: Record<string, () => SharedStores | Promise<SharedStores>> = {
       remove: () => redis.stop()
     }
   }
-}
-
-/** Names of all engines of stores. */
-export const storeNames = Object.keys(openers)
-
-/** Opens two stores that share their data. The caller closes both, then calls `remove`. */
-export async function openSharedStores(name: string): Promise<SharedStores> {
-  return openers[name]!()
 }

@@ -1,23 +1,17 @@
 import type { Store } from '../../../src/ports.js'
-import { openConnection, type EngineName, type SqliteConnection } from '../../../src/stores/sqlite/sqlite-engine.js'
+import {
+  chooseEngine,
+  openConnection,
+  type EngineName,
+  type SqliteConnection
+} from '../../../src/stores/sqlite/sqlite-engine.js'
 import type { SweepTimes } from '../../../src/stores/sql/sql-store.js'
 import { openSqliteStore, type SqliteStoreOptions } from '../../../src/stores/sqlite/sqlite-store.js'
 import { SweepClock } from '../../../src/stores/sweep-clock.js'
 import { temporaryFolder } from '../fixtures/store-folder.js'
 
-/**
- * Engines that work on this machine. better-sqlite3 may be built for another version of Node. Before version 13, it
- * aborts Node 24.
- */
-export const engines: EngineName[] = (['node:sqlite', 'better-sqlite3'] as const).filter((engine) => {
-  if (engine === 'better-sqlite3' && Number.parseInt(process.versions.node) >= 24) return false
-  try {
-    openConnection(':memory:', engine, { synchronous: 'NORMAL', busyMilliseconds: 0 }).close()
-    return true
-  } catch {
-    return false
-  }
-})
+/** Binding of SQLite under test: the one that the library chooses, or the other one in a project of the slow tests. */
+export const engine: EngineName = (globalThis as { sqliteEngine?: EngineName }).sqliteEngine ?? chooseEngine()
 
 /** Database file in its own folder, and the stores that are open on it. */
 export interface SqliteFile {
@@ -37,7 +31,7 @@ export interface SqliteFile {
 }
 
 /** Creates a folder for the file of a store. */
-export function sqliteFile(engine: EngineName = engines[0]!): SqliteFile {
+export function sqliteFile(): SqliteFile {
   const { path: folder, remove } = temporaryFolder()
   const file = `${folder}/auth.db`
   const open: { close(): unknown }[] = []

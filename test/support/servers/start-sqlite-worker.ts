@@ -12,8 +12,11 @@ export const startedWorkers: { role: string; worker: Worker; settings: unknown }
 /** URL of the folder .cache. This file runs as TypeScript, or compiled in a subfolder of .cache. */
 const cache = import.meta.url.replace(/(?:[.]cache[/]compiled-[^/]+[/])?test[/]support[/]servers[/][^/]*$/, '.cache/')
 
-/** Whether stores run their verbs in threads, as in production. Child processes of tests always do. */
-let areReal = !import.meta.url.endsWith('.ts')
+/**
+ * Whether stores run their verbs in threads, as in production. Child processes of tests always do, and the project
+ * `threads` of Jest.
+ */
+let areReal = !import.meta.url.endsWith('.ts') || 'hasSqliteThreads' in globalThis
 
 /**
  * Makes all stores of this test file use threads. By default, stores run their verbs in the thread of the test, because

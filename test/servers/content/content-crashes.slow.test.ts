@@ -1,8 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { createInterface } from 'node:readline'
-import { did, readTexts, type ContentFolder, type TestStore } from '../../support/servers/content-stores.js'
-import { contentEngines } from '../../support/servers/postgres-contents.js'
+import {
+  did,
+  readTexts,
+  sqliteFolder,
+  type ContentFolder,
+  type TestStore
+} from '../../support/servers/content-stores.js'
+import { usePostgresContents } from '../../support/servers/postgres-contents.js'
 import { nameOptions, nodeOptions, scriptFile } from '../../support/servers/run-script.js'
 import { until } from '../../support/fixtures/until.js'
 
@@ -23,7 +29,12 @@ const listPoints = (engine: string): readonly (readonly [verb: string, when: str
     Array.from({ length: ROUNDS }, (_, round) => [...point, round + 1] as const)
   )
 
-describe.each(contentEngines())('a killed writer of large content on %s, with a running collector', (engine, make) => {
+const engines: [name: string, make: () => ContentFolder | Promise<ContentFolder>][] = [
+  ['SQLite', sqliteFolder],
+  ['PostgreSQL', usePostgresContents()]
+]
+
+describe.each(engines)('a killed writer of large content on %s, with a running collector', (engine, make) => {
   let files: ContentFolder
   beforeEach(async () => {
     files = await make()

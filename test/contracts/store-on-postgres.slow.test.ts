@@ -2,7 +2,10 @@ import { afterAll, beforeAll, describe, it } from '@jest/globals'
 import { storeContract } from '../../src/testing/index.js'
 import { postgresTables, type PostgresTables } from '../support/servers/postgres-stores.js'
 
-describe('the Store contract on two PostgreSQL stores without prepared statements', () => {
+describe.each([
+  ['on one database', {}],
+  ['without prepared statements', { prepare: false }]
+])('the Store contract on two PostgreSQL stores %s', (_what, options) => {
   let tables: PostgresTables
   beforeAll(async () => {
     tables = await postgresTables()
@@ -10,8 +13,9 @@ describe('the Store contract on two PostgreSQL stores without prepared statement
   afterAll(() => tables.drop())
 
   const contract = storeContract((bounds) => ({
-    store: tables.store({ ...bounds, prepare: false }, {}),
-    another: tables.store({ ...bounds, prepare: false }, {}),
+    // Sweeps run concurrently with the verbs, as in production.
+    store: tables.store({ ...bounds, ...options }, {}),
+    another: tables.store({ ...bounds, ...options }, {}),
     remove: () => tables.clear()
   }))
   for (const { name, run } of contract) it(name, run)

@@ -110,21 +110,4 @@ describe('postgresStore reports in one line:', () => {
     await store.ping()
     await store.close()
   })
-
-  it.each([
-    '',
-    'localhost',
-    'mysql://user:wrong-horse-battery@host/app',
-    'postgres://user:wrong-horse-battery@host:port/'
-  ])('an invalid URL: %s', (url) => {
-    let error: unknown
-    try {
-      postgresStore(url)
-    } catch (thrown) {
-      error = thrown
-    }
-    const line = 'express-did-auth: a PostgreSQL store needs a URL such as postgres://user@host/database'
-    expect(error).toMatchObject({ name: 'TypeError', message: line })
-    expect(inspect(error, { depth: Infinity, showHidden: true })).not.toContain(WRONG)
-  })
 })

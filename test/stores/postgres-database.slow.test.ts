@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import pg from 'pg'
 import { PostgresDatabase, type PostgresDatabaseOptions } from '../../src/stores/postgres/postgres-database.js'
 import { getPostgresCode } from '../../src/stores/postgres/postgres-error.js'
-import { runOn, testDatabase, type TestDatabase } from '../support/engines/postgres-server.js'
+import { testDatabase, type TestDatabase } from '../support/engines/postgres-server.js'
 import { until } from '../support/fixtures/until.js'
 
 let shared: TestDatabase
@@ -22,7 +22,7 @@ const catchRejection = (promise: Promise<unknown>): Promise<unknown> =>
 
 beforeAll(async () => {
   shared = await testDatabase()
-  await runOn(shared.url, 'CREATE TABLE rows (id int PRIMARY KEY, value int NOT NULL)')
+  await shared.query('CREATE TABLE rows (id int PRIMARY KEY, value int NOT NULL)')
 })
 
 afterAll(async () => {
@@ -47,7 +47,7 @@ describe('PostgresDatabase', () => {
           query({ text: 'UPDATE rows SET value = 5 WHERE id = $1' }, [id])
         ])
       })
-      expect(await runOn(shared.url, 'SELECT value FROM rows WHERE id = $1', [id])).toEqual([{ value: 5 }])
+      expect(await shared.query('SELECT value FROM rows WHERE id = $1', [id])).toEqual([{ value: 5 }])
       await pool.end()
     }
   )
@@ -104,11 +104,11 @@ describe('PostgresDatabase', () => {
       await query({ text: 'SELECT 1 / 0' }).catch(() => undefined)
     })
     expect(getPostgresCode(await catchRejection(work))).toBe('22012')
-    expect(await runOn(shared.url, 'SELECT 1 FROM rows WHERE id = 800')).toEqual([])
+    expect(await shared.query('SELECT 1 FROM rows WHERE id = 800')).toEqual([])
   })
 
   it('retries after a deadlock', async () => {
-    await runOn(shared.url, 'INSERT INTO rows VALUES (10, 0), (11, 0)')
+    await shared.query('INSERT INTO rows VALUES (10, 0), (11, 0)')
     const db = database()
     const bothLocked = meeting(2)
     const raise = (first: number, second: number): Promise<void> =>
@@ -118,7 +118,7 @@ describe('PostgresDatabase', () => {
         await query({ text: 'UPDATE rows SET value = value + 1 WHERE id = $1' }, [second])
       })
     await Promise.all([raise(10, 11), raise(11, 10)])
-    expect(await runOn(shared.url, 'SELECT value FROM rows WHERE id IN (10, 11)')).toEqual([{ value: 2 }, { value: 2 }])
+    expect(await shared.query('SELECT value FROM rows WHERE id IN (10, 11)')).toEqual([{ value: 2 }, { value: 2 }])
     expect(db.stats.retriesByCode).toEqual({ '40P01': 1 })
   })
 
@@ -160,7 +160,7 @@ describe('PostgresDatabase', () => {
     const db = database({ poolSize: 1 })
     const kill = 'SELECT pg_terminate_backend(pg_backend_pid())'
     const once = `${kill} WHERE nextval('attempts') = 1`
-    await runOn(shared.url, 'CREATE SEQUENCE attempts')
+    await shared.query('CREATE SEQUENCE attempts')
     expect(await db.query({ text: once }, [], { isRepeatable: true })).toMatchObject({ rowCount: 0, isRepeat: true })
     expect(getPostgresCode(await catchRejection(db.query({ text: kill }, [], { isRepeatable: true })))).toBe('57P01')
     expect(db.stats.retriesByCode).toEqual({ '57P01': 2 })
