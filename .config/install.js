@@ -107,15 +107,16 @@ function hasDevelopmentPackages(folder) {
 
 /**
  * Lists the installed packages whose install scripts have to run and have not run. `allowScripts` of package.json names
- * candidates. A package with a binary for this platform is ready, and Node with SQLite does not need better-sqlite3.
+ * candidates. A package with a binary for this platform is ready. Only slow tests use better-sqlite3 on a Node that has
+ * SQLite.
  */
-function listPendingScripts(folder) {
+function listPendingScripts(folder, forSlowTests) {
   const { allowScripts = {} } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
   const done = readScriptRecord(folder)
   return Object.keys(allowScripts).filter((name) => {
     const has = (path) => existsSync(join(folder, 'node_modules', name, path))
     if (!allowScripts[name] || done.includes(name) || !has('package.json')) return false
-    if (name === 'better-sqlite3' && isBuiltin('node:sqlite')) return false
+    if (name === 'better-sqlite3' && isBuiltin('node:sqlite') && !forSlowTests) return false
     return !has('build/Release') && !has(`prebuilds/${process.platform}-${process.arch}`)
   })
 }
@@ -142,13 +143,14 @@ function showProgress(getText) {
  * afterwards.
  *
  * @param {string} [path] - of the folder, from the top of this repository
- * @param {{ withTests?: boolean }} [options] - false: development packages, which only tests need, may be missing
+ * @param {{ withTests?: boolean; forSlowTests?: boolean }} [options] - `withTests: false`: development packages, which
+ *   only tests need, may be missing
  * @returns whether they are installed
  */
-export async function install(path = '.', { withTests = true } = {}) {
+export async function install(path = '.', { withTests = true, forSlowTests = false } = {}) {
   const folder = join(rootDir, path)
   const state = compareWithRecord(folder, withTests)
-  if (state === 'installed') return runScripts(folder)
+  if (state === 'installed') return runScripts(folder, forSlowTests)
   // Development packages that are installed stay.
   const withDevelopment = withTests || hasDevelopmentPackages(folder)
   const isPresent = (one) => existsSync(join(folder, one, 'package.json'))
@@ -170,14 +172,14 @@ export async function install(path = '.', { withTests = true } = {}) {
   }
   const count = countPresent()
   if (state === 'different') rmSync(toScriptRecord(folder), { force: true })
-  await runScripts(folder)
+  await runScripts(folder, forSlowTests)
   console.error(`Installed ${count} packages in ${measure()}.`)
   return true
 }
 
 /** Runs the pending install scripts. A failure is only reported, because what needs such a package says so itself. */
-async function runScripts(folder) {
-  const pending = listPendingScripts(folder)
+async function runScripts(folder, forSlowTests) {
+  const pending = listPendingScripts(folder, forSlowTests)
   if (pending.length === 0) return true
   const names = pending.join(', ')
   const measure = startClock()
@@ -192,7 +194,9 @@ async function runScripts(folder) {
 
 async function runNpm(folder, ...args) {
   const all = [...args, '--no-progress', '--loglevel=error', '--prefix', '.']
-  return (await run('npm', all, { cwd: folder, shell: process.platform === 'win32' })) === 0
+  // npm counts in another way: its summary is not shown. Its errors are.
+  const options = { cwd: folder, shell: process.platform === 'win32', stdio: ['inherit', 'ignore', 2] }
+  return (await run('npm', all, options)) === 0
 }
 
 /** Starts to measure time. @returns the function that formats the time since then */
@@ -202,9 +206,9 @@ export function startClock() {
 }
 
 if (realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
-  const folders = process.argv[2] === 'slow' ? ['.', 'test/slow', 'test/slow/modal', '.site'] : ['.']
-  for (const folder of folders) {
-    if (!(await install(folder))) {
+  const forSlowTests = process.argv[2] === 'slow'
+  for (const folder of forSlowTests ? ['.', 'test/slow', 'test/slow/modal', '.site'] : ['.']) {
+    if (!(await install(folder, { forSlowTests }))) {
       process.exitCode = 1
       break
     }

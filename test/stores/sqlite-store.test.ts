@@ -208,12 +208,12 @@ describe('sqliteStore', () =>
 
 describe('openSqliteConnection', () =>
   it('waits for the disk on request, so that commits survive a power failure', async () => {
-    const files = sqliteFile('better-sqlite3')
+    const files = sqliteFile()
     for (const [synchronous, level] of [
       ['FULL', 2],
       ['NORMAL', 1]
     ] as const) {
-      const connection = openSqliteConnection(files.file, 'better-sqlite3', { synchronous, busyMilliseconds: 0 })
+      const connection = openSqliteConnection(files.file, engines[0]!, { synchronous, busyMilliseconds: 0 })
       expect(connection.prepare('PRAGMA synchronous').all()).toEqual([{ synchronous: level }])
       expect(connection.prepare('PRAGMA journal_mode').all()).toEqual([{ journal_mode: 'wal' }])
       connection.close()

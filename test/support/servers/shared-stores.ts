@@ -17,7 +17,7 @@ const openers: Record<string, () => SharedStores | Promise<SharedStores>> = {
     return { stores: [store, store], remove: () => undefined }
   },
   SQLite: () => {
-    const files = sqliteFile('better-sqlite3')
+    const files = sqliteFile()
     return { stores: [files.store({}), files.store({})], remove: () => files.remove() }
   },
   PostgreSQL: async () => {
