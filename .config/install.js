@@ -156,11 +156,13 @@ export async function install(path = '.', { withTests = true, forSlowTests = fal
   const isPresent = (one) => existsSync(join(folder, one, 'package.json'))
   const listed = listPackages(folder, withDevelopment)
   const missing = state === 'incomplete' ? listed.filter((one) => !isPresent(one)) : listed
+  // `npm ci` would do this. Until then, the packages of the old installation would be counted.
+  if (state === 'different') rmSync(join(folder, 'node_modules'), { recursive: true, force: true })
   const countPresent = () => missing.filter(isPresent).length
   const measure = startClock()
-  console.error(`Installing ${missing.length} packages${path === '.' ? '' : ` of ${path}`}.`)
+  console.error(`Installing ${formatCount(missing.length)}${path === '.' ? '' : ` of ${path}`}.`)
   const stop = showProgress(() => `${countPresent()} of ${missing.length} packages after ${measure()}`)
-  // `npm install` adds packages, so that running servers keep theirs. `npm ci` first removes all packages.
+  // `npm install` adds packages, so that running servers keep theirs.
   const command = state === 'incomplete' ? ['install', '--no-save'] : ['ci']
   const flags = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
   const isDone = await runNpm(folder, ...command, withDevelopment ? '--include=dev' : '--omit=dev', ...flags)
@@ -171,9 +173,8 @@ export async function install(path = '.', { withTests = true, forSlowTests = fal
     return false
   }
   const count = countPresent()
-  if (state === 'different') rmSync(toScriptRecord(folder), { force: true })
   await runScripts(folder, forSlowTests)
-  console.error(`Installed ${count} packages in ${measure()}.`)
+  console.error(`Installed ${formatCount(count)} in ${measure()}.`)
   return true
 }
 
@@ -198,6 +199,8 @@ async function runNpm(folder, ...args) {
   const options = { cwd: folder, shell: process.platform === 'win32', stdio: ['inherit', 'ignore', 2] }
   return (await run('npm', all, options)) === 0
 }
+
+const formatCount = (count) => `${count} package${count === 1 ? '' : 's'}`
 
 /** Starts to measure time. @returns the function that formats the time since then */
 export function startClock() {
