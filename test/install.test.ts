@@ -30,6 +30,29 @@ const locked: Record<string, Locked> = {
 }
 const complete = { 'node_modules/library': library, 'node_modules/tool': tool }
 
+describe('.config/uses-ipfs.js', () => {
+  const { path: folder, remove } = temporaryFolder()
+  afterAll(remove)
+
+  it.each([
+    ['nothing', {}, '', false],
+    ['an empty variable', { IPFS_API_URL: '' }, '', false],
+    ['a variable', { IPFS_API_URL: 'http://127.0.0.1:5001' }, '', true],
+    ['a variable of one server', { VAULT_IPFS_API_URL: 'http://127.0.0.1:5001' }, '', true],
+    ['a file with the URL', { IPFS_API_URL_FILE: '/run/secrets/ipfs' }, '', true],
+    ['.env', {}, 'PAGE=false\nIPFS_API_URL=http://127.0.0.1:5001\n', true],
+    ['.env, and an empty variable', { IPFS_API_URL: '' }, 'IPFS_API_URL=http://127.0.0.1:5001\n', false],
+    ['a comment of .env', {}, '# IPFS_API_URL=http://127.0.0.1:5001\n', false]
+  ])('finds out from %s whether a server uses an IPFS node', async (_what, environment, text, isUsed) => {
+    const file = join(folder, '.env')
+    writeFileSync(file, text)
+    const { usesIpfs } = (await import(join(root, '.config/uses-ipfs.js'))) as {
+      usesIpfs: (environment: object, file: string) => boolean
+    }
+    expect([usesIpfs(environment, file), usesIpfs({}, join(folder, 'missing'))]).toEqual([isUsed, false])
+  })
+})
+
 describe('.config/install.js', () => {
   const { path: folder, remove } = temporaryFolder()
   const record = join(folder, 'node_modules/.package-lock.json')
