@@ -1,17 +1,24 @@
 /**
  * `npm run build` builds the library to dist/, the client to src/client/dist/, and the servers with the page and the IPFS
- * client to servers/dist/, unless they are up to date. `node .config/build.js library` builds only the library, `client`
- * only the client. `clean` as the next word deletes old builds first.
+ * client to servers/dist/, unless they are up to date. `npm start` omits the IPFS client where no variable names a node.
+ * `node .config/build.js library` builds only the library, `client` only the client. `clean` as the next word deletes old
+ * builds first.
  */
-import { cpSync, existsSync, mkdirSync, readdirSync, realpathSync, rmSync, statSync, utimesSync } from 'node:fs'
-import { writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
+import { utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { install, run } from './install.js'
+import { install, run, startClock } from './install.js'
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
-/** Empty file whose time of modification is the time at which the last complete build began. */
+/** File whose time of modification is the time at which the last complete build began. It says what the build contains. */
 const stamp = join(rootDir, 'servers/dist/.built')
+const WITH_IPFS = 'with the IPFS client'
+/** Module of a build without the IPFS client, for servers that are started with another program than `npm start`. */
+const NO_IPFS_CLIENT = `export function create() {
+  throw new Error('this build has no IPFS client: run npm run build')
+}
+`
 const SOURCES = ['package-lock.json', 'package.json', 'tsconfig.json', '.config', 'src', 'servers']
 /** Folders to which the build adds names, which changes their times. */
 const WITH_BUILDS = ['src/client', 'servers'].map((folder) => join(rootDir, folder))
@@ -25,7 +32,8 @@ const OUTPUTS = [
 ]
 
 /** Whether library, client and servers are built, and no source has changed since. */
-export function isBuilt() {
+function isBuilt(withIpfs) {
+  if (withIpfs && (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== WITH_IPFS)) return false
   if (!existsSync(stamp) || !OUTPUTS.every((file) => existsSync(join(rootDir, file)))) return false
   const builtAt = statSync(stamp).mtimeMs
   const isOlder = (path) => {
@@ -45,11 +53,18 @@ async function compile(...projects) {
   return (await run(process.execPath, [compiler, '-b', ...files])) === 0
 }
 
-/** Builds library, client and servers unless they are up to date. Installs packages first. @returns whether they are built */
-export async function build() {
-  if (isBuilt()) return true
-  if (!(await install())) return false
-  console.error('Building. This takes about 10 s.')
+/**
+ * Builds library, client and servers unless they are up to date. Installs packages first.
+ *
+ * @param {{ withIpfs?: boolean }} [options] - false: without the IPFS client, whose packages are development packages
+ * @returns whether they are built
+ */
+export async function build({ withIpfs = true } = {}) {
+  const isUpToDate = isBuilt(withIpfs)
+  if (!(await install('.', { withTests: withIpfs && !isUpToDate }))) return false
+  if (isUpToDate) return true
+  console.error('Building.')
+  const measure = startClock()
   const startedAt = new Date()
   rmSync(stamp, { force: true })
   if (!(await compile('client', 'servers'))) return false
@@ -66,9 +81,11 @@ export async function build() {
   }
   const { buildPage } = await import('./build-page.js')
   const { bundleIpfsClient } = await import('./bundle-ipfs-client.js')
+  const ipfsClient = join(dist, 'ipfs/http-client.js')
   try {
     await buildPage(join(dist, 'page'))
-    await bundleIpfsClient(join(dist, 'ipfs/http-client.js'), join(rootDir, 'servers/THIRD-PARTY-LICENSES'))
+    if (withIpfs) await bundleIpfsClient(ipfsClient, join(rootDir, 'servers/THIRD-PARTY-LICENSES'))
+    else writeFileSync(ipfsClient, NO_IPFS_CLIENT)
   } catch (error) {
     console.error(`The build failed: ${error.message}`)
     return false
@@ -76,8 +93,9 @@ export async function build() {
     // Otherwise the process of esbuild would run as long as the servers.
     await (await import('esbuild')).stop()
   }
-  writeFileSync(stamp, '')
+  writeFileSync(stamp, withIpfs ? WITH_IPFS : '')
   utimesSync(stamp, startedAt, startedAt)
+  console.error(`Built in ${measure()}.`)
   return true
 }
 
@@ -87,6 +105,7 @@ if (realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
     const builds = project === 'client' ? ['src/client/dist'] : ['dist', 'servers/dist']
     for (const folder of builds) rmSync(join(rootDir, folder), { recursive: true, force: true })
   }
-  const isDone = project === undefined ? await build() : (await install()) && (await compile(project))
+  const isDone =
+    project === undefined ? await build() : (await install('.', { withTests: false })) && (await compile(project))
   process.exitCode = isDone ? 0 : 1
 }

@@ -1,7 +1,11 @@
+import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { defineConfig } from 'eslint/config'
-import tseslint from 'typescript-eslint'
 import { plainLanguage } from './plain-language.js'
+
+// `.config/install.js slow` installs both.
+const require = createRequire(new URL('../test/slow/package.json', import.meta.url))
+const { defineConfig } = require('eslint/config')
+const tseslint = require('typescript-eslint')
 
 const rootDir = fileURLToPath(new URL('..', import.meta.url))
 

@@ -63,6 +63,8 @@ const moduleNameMapper = {
   '^hono$': '<rootDir>/test/slow/node_modules/hono/dist/index.js',
   '^@hono/node-server$': '<rootDir>/test/slow/node_modules/@hono/node-server/dist/index.mjs',
   '^@hono/node-server/conninfo$': '<rootDir>/test/slow/node_modules/@hono/node-server/dist/conninfo.mjs',
+  // Files of test/support, too.
+  '^(ethr-did-registry|playwright-core)$': '<rootDir>/test/slow/node_modules/$1',
   // Under NodeNext, sources import x.ts as `./x.js`. Packages in node_modules have real .js files, which come first.
   '^(\\.{1,2}/.*)\\.js$': ['$1.js', '$1.ts']
 }
@@ -89,7 +91,7 @@ const express4 = {
   ...shared,
   displayName: 'express4',
   // Both code and tests import Express 4.
-  moduleNameMapper: { '^express$': 'express4', ...moduleNameMapper }
+  moduleNameMapper: { '^express$': '<rootDir>/test/slow/node_modules/express4', ...moduleNameMapper }
 }
 
 const fetchAdapter = {

@@ -1,9 +1,9 @@
 /**
  * `npm start` and similar scripts: installs missing packages, builds, and runs the servers in this process, so that
- * signals reach them. After a build, development packages are not needed.
+ * signals reach them. Development packages are installed only for the IPFS client.
  */
-import { build, isBuilt } from './build.js'
-import { install } from './install.js'
+import { build } from './build.js'
+import { usesIpfs } from './uses-ipfs.js'
 
-if ((await install('.', { withTools: !isBuilt() })) && (await build())) await import('../servers/dist/bin.js')
+if (await build({ withIpfs: usesIpfs() })) await import('../servers/dist/bin.js')
 else process.exitCode = 1

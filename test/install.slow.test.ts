@@ -12,17 +12,46 @@ interface Locked {
   integrity?: string
   dev?: boolean
   optional?: boolean
+  os?: string[]
+  dependencies?: Record<string, string>
+  optionalDependencies?: Record<string, string>
 }
 
 const library = { version: '1.0.0', integrity: 'sha512-a' }
 const tool = { version: '2.0.0', integrity: 'sha512-b', dev: true }
+const none = { version: '1.0.0', optional: true }
 const locked: Record<string, Locked> = {
-  '': { version: '0.1.0' },
+  '': { version: '0.1.0', optionalDependencies: { native: '1.0.0' } },
   'node_modules/library': library,
   'node_modules/tool': tool,
-  'node_modules/of-another-platform': { version: '1.0.0', optional: true }
+  'node_modules/native': { ...none, dependencies: { 'of-another-platform': '1.0.0' } },
+  'node_modules/of-another-platform': { ...none, os: ['none'], dependencies: { 'needed-there': '1.0.0' } },
+  'node_modules/needed-there': none
 }
 const complete = { 'node_modules/library': library, 'node_modules/tool': tool }
+
+describe('.config/uses-ipfs.js', () => {
+  const { path: folder, remove } = temporaryFolder()
+  afterAll(remove)
+
+  it.each([
+    ['nothing', {}, '', false],
+    ['an empty variable', { IPFS_API_URL: '' }, '', false],
+    ['a variable', { IPFS_API_URL: 'http://127.0.0.1:5001' }, '', true],
+    ['a variable of one server', { VAULT_IPFS_API_URL: 'http://127.0.0.1:5001' }, '', true],
+    ['a file with the URL', { IPFS_API_URL_FILE: '/run/secrets/ipfs' }, '', true],
+    ['.env', {}, 'PAGE=false\nIPFS_API_URL=http://127.0.0.1:5001\n', true],
+    ['.env, and an empty variable', { IPFS_API_URL: '' }, 'IPFS_API_URL=http://127.0.0.1:5001\n', false],
+    ['a comment of .env', {}, '# IPFS_API_URL=http://127.0.0.1:5001\n', false]
+  ])('finds out from %s whether a server uses an IPFS node', async (_what, environment, text, isUsed) => {
+    const file = join(folder, '.env')
+    writeFileSync(file, text)
+    const { usesIpfs } = (await import(join(root, '.config/uses-ipfs.js'))) as {
+      usesIpfs: (environment: object, file: string) => boolean
+    }
+    expect([usesIpfs(environment, file), usesIpfs({}, join(folder, 'missing'))]).toEqual([isUsed, false])
+  })
+})
 
 describe('.config/install.js', () => {
   const { path: folder, remove } = temporaryFolder()
@@ -36,32 +65,89 @@ describe('.config/install.js', () => {
     rmSync(folder, { recursive: true, force: true })
     for (const name of ['.config', 'bin', 'node_modules']) mkdirSync(join(folder, name), { recursive: true })
     cpSync(join(root, '.config/install.js'), join(folder, '.config/install.js'))
+    writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module', allowScripts: { native: true } }))
     write(join(folder, 'package-lock.json'), locked)
     write(join(folder, 'complete.json'), complete)
-    const npm = `#!/bin/sh\necho "$*" >> calls\n$THEN\ncp complete.json node_modules/.package-lock.json\n`
+    const lean = "import { install } from './.config/install.js'; await install('.', { withTests: false })"
+    writeFileSync(join(folder, 'lean.mjs'), lean)
+    write(join(folder, 'lean.json'), { 'node_modules/library': library })
+    const npm = `#!/bin/sh
+echo "$*" >> calls
+[ "$1" = rebuild ] && exit "\${REBUILT:-0}"
+$THEN
+record=complete
+for name in library native tool; do
+  [ "$name $2" = "tool --omit=dev" ] && record=lean && continue
+  mkdir -p node_modules/$name && echo '{}' > node_modules/$name/package.json
+done
+cp $record.json node_modules/.package-lock.json
+`
     writeFileSync(join(folder, 'bin/npm'), npm)
     chmodSync(join(folder, 'bin/npm'), 0o755)
   })
 
-  function start(then = '') {
+  function start(then = '', env: Record<string, string> = {}, args: readonly string[] = ['.config/install.js']) {
     const PATH = [join(folder, 'bin'), process.env.PATH].join(delimiter)
-    const child = spawn(process.execPath, ['.config/install.js'], { cwd: folder, env: { PATH, THEN: then } })
+    const child = spawn(process.execPath, args, { cwd: folder, env: { PATH, THEN: then, ...env } })
     let said = ''
     child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
     const ended = once(child, 'close').then(([code]) => ({ code: code as number | null, said }))
     return { child, ended }
   }
-  const countCalls = (): number => (existsSync(calls) ? readFileSync(calls, 'utf8').split('\n').length - 1 : 0)
+  /** Installs what builds and runs, as `npm start` does. */
+  const startLean = () => start('', {}, ['lean.mjs'])
+  /** Lists the commands of npm's calls, with their first option. */
+  const listCalls = (): string[] =>
+    existsSync(calls)
+      ? readFileSync(calls, 'utf8')
+          .trim()
+          .split('\n')
+          .map((line) => line.replace(/ --(?:ignore-scripts|no-progress) .*/, ''))
+      : []
+  const countCalls = (): number => listCalls().filter((call) => !call.startsWith('rebuild')).length
 
-  it('installs once, with the tools, and prints the duration', async () => {
-    expect(await start().ended).toEqual({ code: 0, said: 'Installing packages. This takes about a minute.\n' })
+  it('installs once, and prints the counted packages of this platform and the measured time', async () => {
+    const { code, said } = await start().ended
+    expect(code).toBe(0)
+    expect(said).toMatch(
+      /^Installing 3 packages\.\nRunning the install script of native\.\nInstalled 3 packages in \d+ s\.\n$/
+    )
     expect(await start().ended).toEqual({ code: 0, said: '' })
-    expect(readFileSync(calls, 'utf8')).toMatch(/^ci --include=dev .*\n$/)
+    expect(listCalls()).toEqual(['ci --include=dev', 'rebuild native'])
+  })
+
+  it('lets npm run no install script, except those of allowed packages without a binary for this platform', async () => {
+    await start(`mkdir -p node_modules/native/prebuilds/${process.platform}-${process.arch}`).ended
+    expect(readFileSync(calls, 'utf8')).toMatch(/^ci --include=dev --ignore-scripts .*\n$/)
+  })
+
+  it('reports an install script that failed, and does not run it again', async () => {
+    const { code, said } = await start('', { REBUILT: '1' }).ended
+    expect([code, said]).toEqual([0, expect.stringContaining('Run `npm rebuild native` to try again.')])
+    expect(await start().ended).toEqual({ code: 0, said: '' })
+  })
+
+  it('installs without development packages for a start, then adds them for tests, and keeps them', async () => {
+    expect((await startLean().ended).said).toMatch(/^Installing 2 packages\.\n/)
+    expect(await startLean().ended).toEqual({ code: 0, said: '' })
+    expect((await start().ended).said).toMatch(/^Installing 1 package\.\n/)
+    expect(await startLean().ended).toEqual({ code: 0, said: '' })
+    // Another version of a package: everything is installed again, with what was there.
+    write(record, { ...complete, 'node_modules/library': { ...library, version: '0.9.0' } })
+    utimesSync(record, 1, 1)
+    await startLean().ended
+    expect(listCalls()).toEqual([
+      'ci --omit=dev',
+      'rebuild native',
+      'install --no-save --include=dev',
+      'ci --include=dev',
+      'rebuild native'
+    ])
   })
 
   it.each([
     ['leaves alone what somebody has installed', complete, 0],
-    ['installs what is missing', { 'node_modules/library': library }, 1],
+    ['adds what is missing', { 'node_modules/library': library }, 1],
     ['installs another version', { ...complete, 'node_modules/library': { ...library, version: '0.9.0' } }, 1],
     ['installs a package of another content', { ...complete, 'node_modules/tool': { ...tool, integrity: 'x' } }, 1]
   ])('%s, according to the record of npm', async (_what, packages, count) => {

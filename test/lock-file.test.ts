@@ -36,6 +36,7 @@ describe.each([
       file === 'package-lock.json'
         ? [
             ['node_modules/express-did-auth', ''],
+            ['node_modules/express-did-auth-build', '.config'],
             ['node_modules/express-did-auth-client', 'src/client'],
             ['node_modules/express-did-auth-servers', 'servers']
           ]
@@ -47,8 +48,8 @@ describe.each([
   // offered.
   it('contains the SHA-512 of each package except the folders of this repository', () => {
     const without = locked.filter(([, { integrity = '' }]) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity))
-    const links = ['', '-client', '-servers'].map((ending) => `node_modules/express-did-auth${ending}`)
-    const own = ['', ...links, 'servers', 'src/client']
+    const links = ['', '-build', '-client', '-servers'].map((ending) => `node_modules/express-did-auth${ending}`)
+    const own = ['', '.config', ...links, 'servers', 'src/client']
     expect(without.map(([path]) => path)).toEqual(file === 'package-lock.json' ? own : [''])
   })
 

@@ -1,4 +1,5 @@
 import { createLazy, readBounded, separateUser } from 'express-did-auth/server-kit'
+import type { Cid, IpfsClient } from 'ipfs-http-client'
 import type { Logger } from 'pino'
 import { getErrorCode } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
@@ -31,24 +32,6 @@ const ADD_OPTIONS = {
   wrapWithDirectory: false
 }
 
-/** A cid as the client returns it. */
-type Cid = { toString(): string }
-
-type CallOptions = { signal: AbortSignal }
-
-/** Methods of ipfs-http-client that are used. Its own types do not work under NodeNext. Results are unverified. */
-interface IpfsClient {
-  add(bytes: Uint8Array, options: CallOptions & Readonly<Record<string, unknown>>): Promise<{ cid: Cid } | undefined>
-  cat(cid: string, options: CallOptions): AsyncIterable<Uint8Array>
-  pin: {
-    rm(cid: string, options: CallOptions): Promise<Cid | undefined>
-    ls(options: CallOptions & { type: 'recursive' }): AsyncIterable<{ cid: Cid }>
-  }
-  version(options: CallOptions): Promise<{ version?: unknown }>
-}
-
-type CreateClient = (endpoint: { url: string; headers: Record<string, string> }) => IpfsClient
-
 /** IPFS node that is used through its RPC API. */
 export interface IpfsHttpNode extends IpfsNode {
   /** Ends all calls with ERR_IPFS_UNAVAILABLE. */
@@ -68,7 +51,7 @@ export function createIpfsHttpNode(url: string, deadlines: Partial<typeof DEADLI
   const { deadlineMilliseconds, listMilliseconds } = { ...DEADLINES, ...deadlines }
   const { url: address, headers } = separateUser(url)
   const endpoint = { url: address.replace(/\/+$/, ''), headers: { 'Accept-Encoding': 'identity', ...headers } }
-  const loadClient = createLazy(async () => ((await import('./http-client.js')).create as CreateClient)(endpoint))
+  const loadClient = createLazy(async () => (await import('./http-client.js')).create(endpoint))
   const calls = new Set<IpfsCall>()
   let isClosed = false
 

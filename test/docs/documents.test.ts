@@ -132,7 +132,7 @@ describe('README.md', () => {
     const commands = readDocument('README.md').blocks.map(({ code }) => code)
     expect(commands).toContain('npm start\nnpm test\n')
     const run = read('.ci/run')
-    expect(run).toMatch(/^npm ci$/m)
+    expect(run).toMatch(/^node \.config\/install\.js slow$/m)
     // `run test` means `npm run test`, which is `npm test`.
     expect(run).toMatch(/^(?:npm|run) test$/m)
   })

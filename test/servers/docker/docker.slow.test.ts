@@ -159,16 +159,17 @@ describe('check-health.mjs', () => {
 describe('Dockerfile', () => {
   it('compiles in one stage and runs in another, with the same Debian and Node versions', () => {
     const stages = dockerfile.filter((line) => line.startsWith('FROM '))
-    expect(stages).toEqual(['FROM node:22-bookworm AS build', 'FROM node:22-bookworm-slim'])
+    expect(stages).toEqual(['FROM node:22-bookworm-slim AS build', 'FROM node:22-bookworm-slim'])
   })
 
-  it('contains no development packages, and no SQLite other than that of Node', () => {
+  it('contains no packages of the build or of tests, and no SQLite other than that of Node', () => {
     const run = dockerfile.join('\n').replaceAll(/ \\\n\s+/g, ' ')
     expect(run).toContain(
       [
         'RUN npm run build',
         'npm pkg delete peerDependencies.better-sqlite3',
         'npm pkg delete --workspace servers optionalDependencies.better-sqlite3',
+        'rm -r .config',
         'npm prune --omit=dev',
         'find'
       ].join(' && ')

@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
-import Database from 'better-sqlite3'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PinWorker } from '../../../servers/ipfs/pin-worker.js'
@@ -12,7 +11,12 @@ import { computeCid, createEntry, createLargeBytes } from '../../support/servers
 import { HandMadeNode } from '../../support/faults/hand-made-node.js'
 import { systemClock as clock } from 'express-did-auth/server-kit'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { engines } from '../../support/servers/sqlite-stores.js'
 import { changeDatabase, getDatabase } from '../../support/servers/vault-app.js'
+import { openConnection, type SqliteConnection } from '../../../src/stores/sqlite/sqlite-engine.js'
+
+/** A connection with the method by which either engine allows changes of the schema's table. */
+type Unprotected = SqliteConnection & { unsafeMode?(): unknown; enableDefensive?(isOn: boolean): void }
 
 const [alice, bob] = ['did:ethr:rsk:0xa', 'did:ethr:rsk:0xb']
 const large = createLargeBytes('large', 600_000)
@@ -207,7 +211,10 @@ describe('the command vault reconcile', () => {
   it('rebuilds a damaged index', async () => {
     await fill()
     // The changed definition in SQLite no longer matches the content of the index.
-    const database = new Database(getDatabase({ folder: folder.path })).unsafeMode()
+    const settings = { synchronous: 'NORMAL' } as const
+    const database: Unprotected = openConnection(getDatabase({ folder: folder.path }), engines[0]!, settings)
+    database.unsafeMode?.()
+    database.enableDefensive?.(false)
     database.exec('PRAGMA writable_schema = ON')
     database.exec("UPDATE sqlite_master SET sql = replace(sql, '(cid)', '(key)') WHERE name = 'entries_by_cid'")
     database.close()

