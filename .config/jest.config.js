@@ -120,6 +120,19 @@ const sqliteThreads = {
   testPathIgnorePatterns: [SLOW]
 }
 
+/** Tests whose number of random rounds or size of content is reduced in `npm test`, by `sampled()` or `isRepeated`. */
+const rounds = {
+  ...express5,
+  displayName: 'rounds',
+  globals: { isRepeated: true },
+  testMatch: [
+    '<rootDir>/test/{adapters/curve,client/cid,client/relay-failures,fetch/negotiate-type}.test.ts',
+    '<rootDir>/test/{flows/repeat-refresh,http/lost-answers,http/races}.test.ts',
+    '<rootDir>/test/protocol/{encoding,session,siwe-message}.test.ts',
+    '<rootDir>/test/servers/{content/send-content,content/unixfs-blocks,http/pipelining}.test.ts'
+  ]
+}
+
 /**
  * Slow tests, and repetitions of fast ones: with Express 4 those that depend on Express, and through the Fetch API those
  * of requests and responses.
@@ -156,7 +169,8 @@ export const slowSuite = suite([
       '/(contract-accounts|credential-status|describe-user-agent|key-rotation|lost-answers)[.]test[.]ts$'
     ]
   },
-  sqliteThreads
+  sqliteThreads,
+  rounds
 ])
 
 export default suite([

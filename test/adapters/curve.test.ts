@@ -6,6 +6,7 @@ import { toUtf8Bytes } from 'ethers/utils'
 import { pureCurve } from '../../src/adapters/curve-pure.js'
 import { loadCurve, loadNative, loadWasm, addHashes } from '../../src/adapters/curve.js'
 import type { Curve } from '../../src/protocol/curve.js'
+import { sampled } from '../support/fixtures/time-factor.js'
 
 const ORDER = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
 const toBytes = (text: string): Buffer => Buffer.from(text, 'hex')
@@ -68,7 +69,7 @@ describe('the native, WASM and pure JavaScript builds of the curve', () => {
           ])
         }
       }),
-      { numRuns: 60 }
+      { numRuns: sampled(6, 60) }
     ))
 
   it('agree on whether 33 bytes are a public key', () => {
@@ -80,7 +81,7 @@ describe('the native, WASM and pure JavaScript builds of the curve', () => {
         counts[point === undefined ? 'none' : 'point'] += 1
         for (const curve of [wasm, pure]) expect(readOutcome(() => curve.decompress(compressed))).toEqual(point)
       }),
-      { numRuns: 300 }
+      { numRuns: sampled(30, 300) }
     )
     expect(Math.min(counts.point, counts.none)).toBeGreaterThan(20)
   })
@@ -104,7 +105,7 @@ describe('the native, WASM and pure JavaScript builds of the curve', () => {
           )
         }
       }),
-      { numRuns: 60 }
+      { numRuns: sampled(6, 60) }
     ))
 
   it('agree on every r, s, hash and recovery, valid or not', () => {
@@ -124,7 +125,7 @@ describe('the native, WASM and pure JavaScript builds of the curve', () => {
           expect(readOutcome(() => curve.sign(hash, r).signature)).toEqual(readOutcome(() => sign(hash, r).signature))
         }
       }),
-      { numRuns: 300 }
+      { numRuns: sampled(30, 300) }
     )
   })
 
@@ -140,7 +141,7 @@ describe('the native, WASM and pure JavaScript builds of the curve', () => {
           if (hash.length !== 33) expect(curve.decompress(hash)).toBeUndefined()
         }
       }),
-      { numRuns: 300 }
+      { numRuns: sampled(30, 300) }
     ))
 })
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals'
 import express from 'express'
 import fc from 'fast-check'
 import { negotiateType } from '../../src/fetch/negotiate-type.js'
+import { sampled } from '../support/fixtures/time-factor.js'
 
 const PROBLEM = 'application/problem+json'
 /** Lists of types for which the endpoints ask. */
@@ -40,7 +41,7 @@ describe('negotiateType', () => {
       fc.property(header, fc.constantFrom(...lists), (accept, types) => {
         expect(negotiateType(accept, types)).toBe(askExpress(accept, types))
       }),
-      { numRuns: 3000 }
+      { numRuns: sampled(300, 3_000) }
     ))
 
   it.each([[undefined], [''], ['*/*'], ['text/*;q=0.1, text/plain']])('prefers the first type for %p', (accept) =>

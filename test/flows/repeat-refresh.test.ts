@@ -4,6 +4,7 @@ import { refreshTokens } from '../../src/flows/tokens.js'
 import { refusal } from '../support/fixtures/refusal.js'
 import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 import { client, createFlowParts, createLoggedIn, decodePayload, type FlowParts } from './flow-parts.js'
+import { sampled } from '../support/fixtures/time-factor.js'
 
 const { did } = createNumberedWallet(1)
 const KEY = 'k'.repeat(22)
@@ -144,7 +145,7 @@ describe('a client that stores its token and its key', () => {
           expect(parts.events.at(-1)).toMatchObject({ type: 'refresh-token-reused', did })
         }
       ),
-      { numRuns: 60 }
+      { numRuns: sampled(12, 60) }
     )
     // Fails if the generator produced too few refreshes.
     expect(refreshes).toBeGreaterThan(60)

@@ -5,6 +5,7 @@ import { get, type IncomingMessage, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { encodeJsonString, sendChunks, sendWhole } from '../../../servers/content/send-content.js'
 import { closeServices, servingPort } from '../../support/servers/server-client.js'
+import { sampled } from '../../support/fixtures/time-factor.js'
 
 const PIECE_BYTES = 262_144
 
@@ -50,7 +51,7 @@ describe('encodeJsonString', () =>
         for await (const piece of encodeJsonString(cut(Buffer.from(whole), length), '[', ']')) pieces.push(piece)
         expect(Buffer.concat(pieces).toString()).toBe(JSON.stringify([whole]))
       }),
-      { numRuns: 500 }
+      { numRuns: sampled(60, 500) }
     )
   }))
 

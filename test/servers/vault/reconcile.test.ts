@@ -11,7 +11,7 @@ import { computeCid, createEntry, createLargeBytes } from '../../support/servers
 import { HandMadeNode } from '../../support/faults/hand-made-node.js'
 import { systemClock as clock } from 'express-did-auth/server-kit'
 import { temporaryFolder } from '../../support/fixtures/store-folder.js'
-import { engines } from '../../support/servers/sqlite-stores.js'
+import { engine } from '../../support/servers/sqlite-stores.js'
 import { changeDatabase, getDatabase } from '../../support/servers/vault-app.js'
 import { openConnection, type SqliteConnection } from '../../../src/stores/sqlite/sqlite-engine.js'
 
@@ -212,7 +212,7 @@ describe('the command vault reconcile', () => {
     await fill()
     // The changed definition in SQLite no longer matches the content of the index.
     const settings = { synchronous: 'NORMAL' } as const
-    const database: Unprotected = openConnection(getDatabase({ folder: folder.path }), engines[0]!, settings)
+    const database: Unprotected = openConnection(getDatabase({ folder: folder.path }), engine, settings)
     database.unsafeMode?.()
     database.enableDefensive?.(false)
     database.exec('PRAGMA writable_schema = ON')
