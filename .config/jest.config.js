@@ -7,7 +7,7 @@ const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
 const shared = {
   rootDir,
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/.config/jest-environment.js',
   globalSetup: '<rootDir>/.config/compile-for-tests.js',
   globalTeardown: '<rootDir>/.config/remove-compiled.js',
   setupFilesAfterEnv: ['<rootDir>/test/support/fixtures/limit-test-time.ts'],
