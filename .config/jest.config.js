@@ -74,6 +74,8 @@ const suite = (projects) => ({
   testSequencer: '<rootDir>/.config/longest-first.js',
   // Jest's default would use only one of two cores.
   maxWorkers: Math.max(2, availableParallelism() - 1),
+  // Jest's default of half a second would be too short for a busy machine. Jest then kills the worker, and blames a test.
+  workerGracefulExitTimeout: 60_000,
   // v8 coverage would count lines that the compiler generates.
   coverageProvider: 'babel',
   collectCoverageFrom: ['src/**/*.ts', 'servers/**/*.ts'],
