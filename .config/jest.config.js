@@ -8,7 +8,7 @@ const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
 const shared = {
   rootDir,
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/.config/jest-environment.js',
   globalSetup: '<rootDir>/.config/compile-for-tests.js',
   globalTeardown: '<rootDir>/.config/remove-compiled.js',
   setupFilesAfterEnv: ['<rootDir>/test/support/fixtures/limit-test-time.ts'],
@@ -77,6 +77,8 @@ const suite = (projects) => ({
   testSequencer: '<rootDir>/.config/longest-first.js',
   // Jest's default would use only one of two cores.
   maxWorkers: Math.max(2, availableParallelism() - 1),
+  // Jest's default of half a second would be too short for a busy machine. Jest then kills the worker, and blames a test.
+  workerGracefulExitTimeout: 60_000,
   // v8 coverage would count lines that the compiler generates.
   coverageProvider: 'babel',
   collectCoverageFrom: ['src/**/*.ts', 'servers/**/*.ts'],

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { SigningKey } from 'ethers'
 import type { DidAuthConfig } from 'express-did-auth'
 import { testApp, type TestApp } from '../support/servers/test-app.js'
@@ -12,7 +12,7 @@ import {
   es256kBy,
   jwtByHand
 } from '../support/fixtures/credentials.js'
-import { stretchDeadlines } from '../support/fixtures/stretch-deadlines.js'
+import { holdTime } from '../support/fixtures/hold-time.js'
 import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const user = createNumberedWallet(1)
@@ -21,9 +21,10 @@ const nobody = '0x0000000000000000000000000000000000000000'
 let chain: TestChain
 
 beforeAll(async () => {
-  stretchDeadlines()
   chain = await startChain()
 })
+
+beforeEach(() => void holdTime())
 
 afterAll(() => chain.stop())
 

@@ -3,6 +3,7 @@ import type { RequestListener, ServerResponse } from 'node:http'
 import { testApp, type TestApp } from '../support/servers/test-app.js'
 import { createCredentialJwt, signUp } from '../support/fixtures/credentials.js'
 import { answering, answeringResults, deadRpcUrl, startRpcNode } from '../support/faults/rpc-node.js'
+import { holdTime } from '../support/fixtures/hold-time.js'
 import { until } from '../support/fixtures/until.js'
 import { fork } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
@@ -40,22 +41,28 @@ async function outcomeWith(listener: RequestListener): Promise<Outcome> {
 const toldChainId = (then: (method: string) => object | undefined): RequestListener =>
   answeringResults((method) => (method === 'eth_chainId' ? { result: '0x1e' } : then(method)))
 
-const hang: RequestListener = () => undefined
-
-const faults: Record<string, RequestListener> = {
-  'never answers': hang,
-  'stops in the middle of its answer': (_req, res) => {
-    res.writeHead(200, { 'Content-Length': '1000' }).write('{"jsonrpc":')
+/** Nodes whose answer never ends. They report that they were asked. */
+const silences: Record<string, (onAsked: () => void) => RequestListener> = {
+  'never answers': (onAsked) => () => onAsked(),
+  'stops in the middle of its answer': (onAsked) => (_req, res) => {
+    res.writeHead(200, { 'Content-Length': '1000' }).write('{"jsonrpc":', onAsked)
   },
-  'sends its answer drop by drop without end': (_req, res) => {
-    res.write('[')
+  'sends its answer drop by drop without end': (onAsked) => (_req, res) => {
+    res.write('[', onAsked)
     const drops = setInterval(() => res.write(' '), 50)
     res.on('close', () => clearInterval(drops))
   },
+  'never answers more than its chain id': (onAsked) =>
+    toldChainId(() => {
+      onAsked()
+      return undefined
+    })
+}
+
+const faults: Record<string, RequestListener> = {
   'sends 512 KiB and a byte': (_req, res) => {
     res.write(' '.repeat(512 * 1024 + 1))
   },
-  'never answers more than its chain id': toldChainId(() => undefined),
   'hangs up': (req) => {
     req.socket.destroy()
   },
@@ -84,16 +91,22 @@ const faults: Record<string, RequestListener> = {
 describe('POST /signup with a faulty RPC node', () => {
   const outcomes = new Map<string, Outcome>()
 
-  // Runs all at once: those that hang share the wait of three seconds.
   beforeAll(async () => {
-    await Promise.all(
-      Object.entries(faults).map(async ([name, listener]) => outcomes.set(name, await outcomeWith(listener)))
-    )
+    const time = holdTime()
+    for (const [name, listener] of Object.entries(faults)) outcomes.set(name, await outcomeWith(listener))
     outcomes.set('is unreachable', await outcomeAt(await deadRpcUrl()))
+    for (const [name, createListener] of Object.entries(silences)) {
+      let isAsked = false
+      const outcome = outcomeWith(createListener(() => (isAsked = true)))
+      await until(() => isAsked)
+      time.end(3_000)
+      outcomes.set(name, await outcome)
+    }
+    time.restore()
     outcomes.set('has an unknown host name', await outcomeAt('http://nobody.invalid'))
   })
 
-  it.each([...Object.keys(faults), 'is unreachable', 'has an unknown host name'])(
+  it.each([...Object.keys({ ...silences, ...faults }), 'is unreachable', 'has an unknown host name'])(
     'responds 503 with Retry-After if the node %s',
     (name) => {
       const { status, text, retryAfter } = outcomes.get(name)!
@@ -166,9 +179,14 @@ describe('an issuer with a history that outlasts the deadline', () => {
         return { result: [log] }
       })
       res.once('close', () => (answered += 1))
-      setTimeout(() => listener(req, res), 20)
+      listener(req, res)
     })
-    const { status } = await outcomeAt(node.rpcUrl)
+    const time = holdTime()
+    const outcome = outcomeAt(node.rpcUrl)
+    await until(() => node.count() > 5)
+    time.end(3_000)
+    const { status } = await outcome
+    time.restore()
     const countThen = node.count()
     // The next part of the history would be requested as soon as the response in flight arrives.
     await until(() => answered === countThen)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { DidAuthClient } from 'express-did-auth-client'
 import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth-client/vault'
 import { cidOf } from '../../servers/content/unixfs-blocks.js'
@@ -10,6 +10,7 @@ import {
   startRefusingServer,
   startServer
 } from '../support/fixtures/client-error.js'
+import { holdTime } from '../support/fixtures/hold-time.js'
 import { createWallet, testVault, type TestVault } from '../support/servers/vault-app.js'
 
 const key = Uint8Array.from({ length: 32 }, (_, index) => index)
@@ -26,6 +27,8 @@ afterAll(async () => {
   await address.close()
   await vault.close()
 })
+
+beforeEach(() => void holdTime())
 
 /** Returns a new, logged-in user. */
 async function startUser(options: Partial<VaultClientOptions> = {}, url = address.url) {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import request, { type Response } from 'supertest'
 import type { DidAuthConfig, SecurityEvent } from 'express-did-auth'
 import { decodePayload } from '../flows/flow-parts.js'
@@ -7,7 +7,7 @@ import { startChain, type TestChain } from '../support/engines/chain.js'
 import { signUp } from '../support/fixtures/credentials.js'
 import { deadRpcUrl, startSwitchedNode } from '../support/faults/rpc-node.js'
 import { createAccount, createSignedSiwe } from '../support/fixtures/siwe.js'
-import { stretchDeadlines } from '../support/fixtures/stretch-deadlines.js'
+import { holdTime } from '../support/fixtures/hold-time.js'
 import { resourceKey, testApp, type TestApp } from '../support/servers/test-app.js'
 import { createLoginText, createNumberedWallet, type TestWallet } from '../support/fixtures/fixtures.js'
 
@@ -22,9 +22,10 @@ const ENDED = [401, 'Invalid refresh token']
 let chain: TestChain
 
 beforeAll(async () => {
-  stretchDeadlines()
   chain = await startChain()
 })
+
+beforeEach(() => void holdTime())
 
 afterAll(() => chain.stop())
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import type { RequestListener } from 'node:http'
 import request, { type Response } from 'supertest'
 import type { ContractVerifier, DidAuthConfig } from 'express-did-auth'
@@ -9,7 +9,7 @@ import { startChain, type TestChain } from '../support/engines/chain.js'
 import { accountContracts, type AccountContracts, type ContractAccount } from '../support/engines/contract-accounts.js'
 import { answering, answeringResults, startRpcNode, startSwitchedNode } from '../support/faults/rpc-node.js'
 import { createAccount, createSignedSiwe, requestNonce, createSiweText } from '../support/fixtures/siwe.js'
-import { stretchDeadlines } from '../support/fixtures/stretch-deadlines.js'
+import { holdTime, type HeldTime } from '../support/fixtures/hold-time.js'
 import { testApp, type TestApp } from '../support/servers/test-app.js'
 import { createNumberedWallet } from '../support/fixtures/fixtures.js'
 
@@ -23,12 +23,15 @@ const CHALLENGE = [401, 'Invalid challenge response']
 
 let chain: TestChain
 let contracts: AccountContracts
-let restoreDeadlines: () => void
+let time: HeldTime
 
 beforeAll(async () => {
-  restoreDeadlines = stretchDeadlines()
   chain = await startChain(CHAIN)
   contracts = await accountContracts(chain)
+})
+
+beforeEach(() => {
+  time = holdTime()
 })
 
 afterAll(() => chain.stop())
@@ -223,9 +226,9 @@ describe('a faulty node, which', () => {
     const node = await startSwitchedNode(chain.rpcUrl, away)
     const app = await chainApp(node.rpcUrl)
     const body = await signedBy(app, safe)
-    restoreDeadlines()
+    time.restore()
     expect(await answerTo(app, body)).toEqual(AWAY)
-    restoreDeadlines = stretchDeadlines()
+    time = holdTime()
     node.comeBack()
     expect(await answerTo(app, body)).toEqual(GOOD)
     expect(JSON.stringify(app.log)).not.toContain(node.rpcUrl)

@@ -1,11 +1,18 @@
-import { describe, expect, it } from '@jest/globals'
+import { beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { memoryStore, type Store } from 'express-did-auth'
 import { testAuthServer } from '../../support/servers/test-app.js'
+import { holdTime, type HeldTime } from '../../support/fixtures/hold-time.js'
 import { answering, answeringResults, deadRpcUrl, startRpcNode } from '../../support/faults/rpc-node.js'
 import { createLoginText, createNumberedWallet, serviceWallet } from '../../support/fixtures/fixtures.js'
+import { until } from '../../support/fixtures/until.js'
 
 const wallet = createNumberedWallet(1)
+let time: HeldTime
+
+beforeEach(() => {
+  time = holdTime()
+})
 
 /** Creates a store that is unavailable. */
 const createLostStore = (): Store => Object.assign(memoryStore(), { ping: () => Promise.reject(new Error('gone')) })
@@ -173,7 +180,10 @@ describe('GET /ready', () => {
   it('limits the wait for a silent RPC node, and asks it once for concurrent requests', async () => {
     const node = await startRpcNode(() => undefined)
     const { listener } = await testAuthServer({ RPC_URL: node.rpcUrl })
-    const answers = await Promise.all(Array.from({ length: 5 }, () => request(listener).get('/ready')))
+    const answering = Promise.all(Array.from({ length: 5 }, () => request(listener).get('/ready')))
+    await until(() => node.count() > 0)
+    time.end(1_800)
+    const answers = await answering
     expect(answers.map(({ body }) => body.dependencies.rpc)).toEqual(Array(5).fill('unavailable'))
     await request(listener).get('/ready').expect(200)
     expect(node.count()).toBe(1)

@@ -5,7 +5,7 @@ import request from 'supertest'
 import { createResourceOptions, findTrustedIssuer } from '../../../servers/http/did-auth.js'
 import { afterTest } from '../../support/fixtures/after-test.js'
 import { createForm, createLongDid, createMachine } from '../../support/fixtures/machines.js'
-import { stretchDeadlines } from '../../support/fixtures/stretch-deadlines.js'
+import { holdTime } from '../../support/fixtures/hold-time.js'
 import { startTestRelay } from '../../support/servers/relay-app.js'
 import { startIssuer } from '../../support/servers/resource-tokens.js'
 import { resourceKey, testAuthServer } from '../../support/servers/test-app.js'
@@ -76,7 +76,7 @@ describe('resource tokens at the vault', () => {
     const token = await issuer.tokenFor(VAULT)
     issuer.answer = (req) => req.socket.destroy()
     expect((await put(token).expect(503, 'Keys unavailable, try again')).headers['retry-after']).toBe('30')
-    stretchDeadlines()
+    holdTime()
     const { body } = await request(vault.listener).get('/ready').expect(200)
     const reasons = { issuer: 'the connection was closed' }
     expect(body).toMatchObject({ status: 'ready', dependencies: { issuer: 'unavailable' }, reasons })
@@ -212,7 +212,7 @@ describe('servers in one process', () => {
       .post('/file')
       .set(createBearer(await issuer.tokenFor(RELAY)))
     await post.send({ file: 'a file' }).expect(200)
-    stretchDeadlines()
+    holdTime()
     const ready = (await request(relay.listener).get('/ready').expect(200)).body as { dependencies: object }
     expect(ready.dependencies).not.toHaveProperty('issuer')
   })

@@ -29,6 +29,7 @@ const startWorker = (other: TestStore = store): PinWorker => {
 }
 
 beforeEach(async () => {
+  jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
   files = sqliteFolder()
   node = new HandMadeNode()
   captured = captureLog()
@@ -175,7 +176,6 @@ describe('PinWorker', () => {
   })
 
   it('returns false from settle after 2 s, and continues the call', async () => {
-    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'performance', 'Date'] })
     const worker = startWorker()
     node.isHolding = true
     await add('a')
@@ -183,7 +183,6 @@ describe('PinWorker', () => {
     const call = await node.heldCall('add', a)
     jest.advanceTimersByTime(2_000)
     expect(await settled).toBe(false)
-    jest.useRealTimers()
     call.finish()
     await until(async () => (await store.countOpen()) === 0)
   })
@@ -210,8 +209,6 @@ describe('PinWorker', () => {
 
 describe('PinWorker with an unavailable node', () => {
   it('calls the node for the first write only, and sends the rest after a call succeeds', async () => {
-    // The worker also retries after 1 s, and slow writes can take that long.
-    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
     const worker = startWorker()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     const texts = Array.from({ length: 20 }, (_, index) => `c${index}`)
@@ -242,7 +239,6 @@ describe('PinWorker with an unavailable node', () => {
   }
 
   it('retries with one call after 1, 2, 4, 8, 16, 32, 60 and 60 s', async () => {
-    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
     const worker = startWorker()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     await Promise.all([add('a'), add('b')])
@@ -253,7 +249,6 @@ describe('PinWorker with an unavailable node', () => {
   })
 
   it('also retries for a write, at the earliest 5 s after the last failure', async () => {
-    jest.useFakeTimers({ doNotFake: ['setImmediate', 'nextTick', 'queueMicrotask', 'Date'] })
     const worker = startWorker()
     node.fault = () => 'ERR_IPFS_UNAVAILABLE'
     await add('a')

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, it } from '@jest/globals'
+import { afterAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { readdirSync, readFileSync } from 'node:fs'
 import type { RequestListener } from 'node:http'
@@ -9,6 +9,7 @@ import request from 'supertest'
 import { authRoutes, optionalPaths } from '../../../servers/http/did-auth.js'
 import { serverErrors } from '../../../servers/http/server-error.js'
 import { root } from '../../support/fixtures/documents.js'
+import { holdTime } from '../../support/fixtures/hold-time.js'
 import { documents, listOperations } from '../../support/fixtures/openapi.js'
 import { startTestRelay } from '../../support/servers/relay-app.js'
 import { closeServices, logIn, serving } from '../../support/servers/server-client.js'
@@ -265,6 +266,7 @@ describe('the OpenAPI document of the relay', () =>
 
 describe('GET /openapi.json', () => {
   const closing: (() => Promise<void>)[] = []
+  beforeEach(() => void holdTime())
   afterAll(async () => {
     closeServices()
     await Promise.all(closing.map((close) => close()))

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import request from 'supertest'
 import { getFile, logIn, postFile, startTestRelay, type TestRelay } from '../../support/servers/relay-app.js'
 import { closeServices, servingPort } from '../../support/servers/server-client.js'
-import { stretchDeadlines } from '../../support/fixtures/stretch-deadlines.js'
+import { holdTime } from '../../support/fixtures/hold-time.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
@@ -159,7 +159,7 @@ describe('other methods and paths', () => {
 
 describe('GET /ready', () => {
   beforeEach(() => {
-    stretchDeadlines()
+    holdTime()
   })
   afterEach(() => {
     jest.restoreAllMocks()

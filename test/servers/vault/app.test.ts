@@ -17,7 +17,7 @@ import {
 } from '../../support/servers/vault-app.js'
 import { filesIn, temporaryFolder } from '../../support/fixtures/store-folder.js'
 import { until } from '../../support/fixtures/until.js'
-import { stretchDeadlines } from '../../support/fixtures/stretch-deadlines.js'
+import { holdTime } from '../../support/fixtures/hold-time.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 
 const vaults: TestVault[] = []
@@ -63,7 +63,7 @@ describe('content of the vault that a write has replaced', () => {
 
 describe('GET /ready of the vault', () => {
   beforeEach(() => {
-    stretchDeadlines()
+    holdTime()
   })
   afterEach(() => {
     jest.restoreAllMocks()
@@ -83,9 +83,9 @@ describe('GET /ready of the vault', () => {
   it('writes at most once in 5 s, however often it is requested', async () => {
     const vault = await start()
     const probe = jest.spyOn(vault.store, 'probe')
-    const now = performance.now.bind(performance)
+    const startedAt = performance.now()
     let passedMilliseconds = 0
-    const clockSpy = jest.spyOn(performance, 'now').mockImplementation(() => now() + passedMilliseconds)
+    const clockSpy = jest.spyOn(performance, 'now').mockImplementation(() => startedAt + passedMilliseconds)
     for (passedMilliseconds = 0; passedMilliseconds < 12_000; passedMilliseconds += 1_000)
       await request(vault.listener).get('/ready').expect(200)
     clockSpy.mockRestore()
