@@ -1,9 +1,5 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
-import { verifyCredential } from 'did-jwt-vc'
-import { Resolver } from 'did-resolver'
-import { getResolver } from 'ethr-did-resolver'
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
-import { startChain, type TestChain } from '../../support/engines/chain.js'
 import { es256kBy, jwtByHand } from '../../support/fixtures/credentials.js'
 import {
   getFile,
@@ -222,32 +218,5 @@ describe('the token of the relay', () => {
     ]) {
       expect(await readAnswers(otherText)).toEqual(createRefusals('Invalid access token'))
     }
-  })
-})
-
-describe('the relay token at did-jwt-vc, with an issuer on a chain', () => {
-  let chain: TestChain
-
-  beforeAll(async () => {
-    chain = await startChain()
-  })
-
-  afterAll(() => chain.stop())
-
-  it('is valid, and names its subject', async () => {
-    const networks = [{ name: 'rsk', chainId: 31, rpcUrl: chain.rpcUrl, registry: chain.registry }]
-    // The packages use two versions of did-resolver, whose types differ.
-    const resolver = new Resolver(getResolver({ networks }) as never)
-    const policies = { now: START_SECONDS }
-    const { verifiableCredential } = await verifyCredential(token, resolver, { policies })
-    expect(verifiableCredential.type).toEqual(['VerifiableCredential', 'RelayToken'])
-    expect(verifiableCredential.issuer).toEqual({ id: serviceWallet.did })
-    expect(verifiableCredential.credentialSubject).toEqual({ id: wallet.did })
-    const [header, , signature] = token.split('.')
-    const [, payload] = (await logIn(relay, createNumberedWallet(2))).split('.')
-    await expect(verifyCredential(`${header!}.${payload!}.${signature!}`, resolver, { policies })).rejects.toThrow(
-      'invalid_signature'
-    )
-    expect((await getFile(relay, token, cid)).status).toBe(200)
   })
 })
