@@ -81,9 +81,9 @@ describe('the native, WASM and pure JavaScript builds of the curve', () => {
         counts[point === undefined ? 'none' : 'point'] += 1
         for (const curve of [wasm, pure]) expect(readOutcome(() => curve.decompress(compressed))).toEqual(point)
       }),
-      { numRuns: sampled(30, 300) }
+      { numRuns: sampled(100, 300) }
     )
-    expect(Math.min(counts.point, counts.none)).toBeGreaterThan(20)
+    expect(Math.min(counts.point, counts.none)).toBeGreaterThan(5)
   })
 
   it('recover the signing key, verify its signature, and refuse any signature with one changed bit', () =>
