@@ -56,7 +56,7 @@ const MAX_LINES: readonly (readonly [string, number])[] = [
   ['CONTRIBUTING.md', 110],
   ['AGENTS.md', 60],
   ['ARCHITECTURE.md', 120],
-  ['test/README.md', 60],
+  ['test/README.md', 80],
   ...['README.md', ...documentFiles.filter((file) => /^(?:src|servers)\//.test(file))].map(
     (file) => [file, 200] as const
   )

@@ -60,6 +60,8 @@ class LocalWorker extends EventEmitter {
         const { serveContents } = await import('../../../servers/content/sql/serve-contents.js')
         serveContents(port2, settings as ThreadSettings)
       }
+      // A thread of an idle store does not keep the process alive either.
+      port2.unref()
     }
     serve().catch((error: unknown) => {
       this.emit('error', error)
