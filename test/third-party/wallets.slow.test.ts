@@ -54,6 +54,15 @@ describe('the spellings in these tests', () => {
     expect(new Set(spellings.map(([, spelled]) => spelled)).size).toBe(6)
   })
 
+  it('belong to wallets whose addresses and signatures are those of ethers', async () => {
+    for (const number of [1, 4242, 7777]) {
+      const wallet = createNumberedWallet(number)
+      const ethersWallet = new Wallet(wallet.privateKey)
+      expect(wallet.address).toBe(ethersWallet.address)
+      expect(wallet.personalSign('é 💥\n')).toBe(await ethersWallet.signMessage('é 💥\n'))
+    }
+  })
+
   it('are those of the examples in EIP-1191', () => {
     const example = '0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed'
     expect(checksumAddress(example)).toBe('0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed')
