@@ -13,8 +13,8 @@ export const startedWorkers: { role: string; worker: Worker; settings: unknown }
 const cache = import.meta.url.replace(/(?:[.]cache[/]compiled-[^/]+[/])?test[/]support[/]servers[/][^/]*$/, '.cache/')
 
 /**
- * Whether stores run their verbs in threads, as in production. Child processes of tests always do, and the project
- * `threads` of Jest.
+ * Whether stores run their verbs in threads, as in production. Child processes of tests always do, slow tests, and the
+ * project `threads` of Jest.
  */
 let areReal = !import.meta.url.endsWith('.ts') || 'hasSqliteThreads' in globalThis
 
