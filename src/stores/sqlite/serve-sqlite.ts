@@ -74,12 +74,12 @@ export interface ServedVerbs<D> {
  *
  * @param serve - opens the database of the given settings, and serves a port
  */
-export function serveParentThread<S>(serve: (port: MessagePort, settings: S) => void): void {
+export function serveParentThread(serve: (port: MessagePort, settings: never) => void): void {
   if (parentPort === null) throw new Error('express-did-auth: this file is started by a SQLite store')
   // The main thread has already warned that node:sqlite is experimental.
   process.removeAllListeners('warning')
   // The store that started this thread sent the settings of its own type.
-  serve(parentPort, workerData as S)
+  serve(parentPort, workerData as never)
 }
 
 /** Runs the verbs that a `SqliteThread` sends by a port, in the order of arrival. */

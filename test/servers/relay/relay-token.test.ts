@@ -2,7 +2,6 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { es256kBy, jwtByHand } from '../../support/fixtures/credentials.js'
 import {
-  getFile,
   logIn,
   loginCredential,
   postFile,

@@ -18,7 +18,7 @@ const TABLES = [
 export interface PostgresTables {
   readonly url: string
   /**
-   * Opens a store. By default, its sweeps trust each clock at once, because the clocks of tests jump. With `poolSize` or
+   * Opens a store. By default, its sweeps trust each clock at once, since the clocks of tests jump. With `poolSize` or
    * `timeoutSeconds` it has connections of its own, which it closes.
    */
   store(options?: PostgresStoreOptions, times?: SweepTimes): Store
