@@ -83,7 +83,7 @@ describe('the native, WASM and pure JavaScript builds of the curve', () => {
       }),
       { numRuns: sampled(100, 300) }
     )
-    expect(Math.min(counts.point, counts.none)).toBeGreaterThan(5)
+    expect(Math.min(counts.point, counts.none)).toBeGreaterThan(sampled(0, 20))
   })
 
   it('recover the signing key, verify its signature, and refuse any signature with one changed bit', () =>

@@ -148,6 +148,6 @@ describe('a client that stores its token and its key', () => {
       { numRuns: sampled(12, 60) }
     )
     // Fails if the generator produced too few refreshes.
-    expect(refreshes).toBeGreaterThan(60)
+    expect(refreshes).toBeGreaterThan(sampled(5, 60))
   })
 })
