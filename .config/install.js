@@ -160,16 +160,17 @@ export async function install(path = '.', { withTests = true, forSlowTests = fal
   if (state === 'different') rmSync(join(folder, 'node_modules'), { recursive: true, force: true })
   const countPresent = () => missing.filter(isPresent).length
   const measure = startClock()
-  console.error(`Installing ${formatCount(missing.length)}${path === '.' ? '' : ` of ${path}`}.`)
-  const stop = showProgress(() => `${countPresent()} of ${missing.length} packages after ${measure()}`)
+  const where = path === '.' ? '' : ` of ${path}`
+  console.error(`Installing ${formatCount(missing.length)}${where}.`)
+  const stop = showProgress(() => `${countPresent()} of ${missing.length} packages${where} after ${measure()}`)
   // `npm install` adds packages, so that running servers keep theirs.
-  const command = state === 'incomplete' ? ['install', '--no-save'] : ['ci']
+  const args = state === 'incomplete' ? ['install', '--no-save'] : ['ci']
   const flags = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']
-  const isDone = await runNpm(folder, ...command, withDevelopment ? '--include=dev' : '--omit=dev', ...flags)
+  const isDone = await runNpm(folder, ...args, withDevelopment ? '--include=dev' : '--omit=dev', ...flags)
   stop()
   if (!isDone) {
-    const where = path === '.' ? '' : `cd ${path} && `
-    console.error(`The packages could not be installed. The reason is above. Run \`${where}npm ci\` to try again.`)
+    const command = path === '.' ? 'npm ci' : `cd ${path} && npm ci`
+    console.error(`The packages could not be installed. The reason is above. Run \`${command}\` to try again.`)
     return false
   }
   const count = countPresent()
@@ -210,10 +211,9 @@ export function startClock() {
 
 if (realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   const forSlowTests = process.argv[2] === 'slow'
-  for (const folder of forSlowTests ? ['.', 'test/slow', 'test/slow/modal', '.site'] : ['.']) {
-    if (!(await install(folder, { forSlowTests }))) {
-      process.exitCode = 1
-      break
-    }
+  const installAll = async (folders) => {
+    for (const folder of folders) if (!(await install(folder, { forSlowTests }))) process.exitCode = 1
   }
+  // An install script that compiles uses one core. The other folders are installed meanwhile.
+  await Promise.all([installAll(['.']), installAll(forSlowTests ? ['test/slow', 'test/slow/modal', '.site'] : [])])
 }

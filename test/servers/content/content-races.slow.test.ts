@@ -5,7 +5,7 @@ import { usePostgresContents, type PostgresContents } from '../../support/server
 import { note, rounds } from '../../support/fixtures/time-factor.js'
 import { contentRaces } from './content-races.js'
 
-const OPERATIONS = { race: rounds(30_000, 100_000), raceWithFaults: rounds(5_000, 10_000) }
+const OPERATIONS = { race: rounds(10_000, 100_000), raceWithFaults: rounds(3_000, 10_000) }
 
 const make = usePostgresContents()
 const FULL = { sequences: rounds(10, 100), operations: 400, operationsWithFaults: 200, rounds: 12 }
