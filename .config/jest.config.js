@@ -72,11 +72,11 @@ const moduleNameMapper = {
 /** Slow test files, which `npm run test:slow` runs and `npm test` does not. */
 const SLOW = '[.]slow[.]test[.]ts$'
 
-const suite = (projects) => ({
+// Jest's default would use only one of two cores.
+const suite = (projects, maxWorkers = Math.max(2, availableParallelism() - 1)) => ({
   rootDir,
   testSequencer: '<rootDir>/.config/longest-first.js',
-  // Jest's default would use only one of two cores.
-  maxWorkers: Math.max(2, availableParallelism() - 1),
+  maxWorkers,
   // Jest's default of half a second would be too short for a busy machine. Jest then kills the worker, and blames a test.
   workerGracefulExitTimeout: 60_000,
   // v8 coverage would count lines that the compiler generates.
@@ -139,7 +139,7 @@ const rounds = {
  * Slow tests, and repetitions of fast ones: with Express 4 those that depend on Express, and through the Fetch API those
  * of requests and responses.
  */
-export const slowSuite = suite([
+const slowProjects = [
   { ...express5, testMatch: ['<rootDir>/test/**/*.slow.test.ts'], testPathIgnorePatterns: skippedFiles },
   {
     ...express4,
@@ -173,7 +173,10 @@ export const slowSuite = suite([
   },
   sqliteThreads,
   rounds
-])
+]
+
+// Many slow tests wait for processes and browsers, so there is one worker more than cores.
+export const slowSuite = suite(slowProjects, availableParallelism() + 1)
 
 export default suite([
   { ...express5, testMatch: ['<rootDir>/test/**/*.test.ts'], testPathIgnorePatterns: [SLOW, ...skippedFiles] }
