@@ -7,24 +7,27 @@ const rootDir = fileURLToPath(new URL('..', import.meta.url))
 
 /** Test files that take longest in `npm run test:slow` and in `npm test`, in the order of their start. */
 const LONGEST = [
-  'slow/packed/servers.slow',
-  'servers/page/page-login.browser.slow',
-  'slow/packed/library.slow',
-  'docs/recipes.slow',
-  'servers/tools/conformance/faults.slow',
-  'servers/cli.slow',
-  'servers/page/page.browser.slow',
-  'docs/site.browser.slow',
-  'servers/content/s3-object-store.swift.slow',
-  'docs/code-types.slow',
   'servers/content/interleavings.slow',
+  'docs/site.browser.slow',
+  'client/refresh.browser.slow',
+  'servers/process/instances-faults.slow',
   'servers/content/content-races.slow',
-  'servers/content/content-crashes.slow',
-  'stores/redis-outage.redis-faults.slow',
-  'stores/postgres-faults.slow',
+  'slow/packed/init.browser.slow',
+  'servers/page/page.browser.slow',
+  'docs/tutorial.browser.slow',
+  'slow/packed/servers.slow',
+  'docs/recipes.slow',
+  'docs/migrations.browser.slow',
+  'slow/other-frameworks.slow',
+  'slow/packed/client.slow',
+  'servers/page/page-login.browser.slow',
+  'client/lost-answers.slow',
+  'servers/content/s3-object-store.swift.slow',
+  'servers/cli.slow',
+  'servers/ipfs/ipfs-faults.slow',
+  'servers/auth/process.slow',
   'contracts/content-store',
-  'contracts/store',
-  'servers/tools/conformance/command.slow'
+  'contracts/store'
 ].map((file) => join(rootDir, 'test', `${file}.test.ts`))
 
 const missing = LONGEST.filter((file) => !existsSync(file))
