@@ -9,6 +9,8 @@ import { testApp, type TestApp } from '../support/servers/test-app.js'
 const [user, owner] = [createNumberedWallet(3001), createNumberedWallet(3002)]
 const GOOD = [200, '']
 const REFUSED = [401, 'Invalid challenge response']
+const AWAY = [503, 'DID resolver unavailable, try again']
+const ENDED = [401, 'Invalid refresh token']
 
 /** Returns the resolution of the user's DID, whose document lists the addresses of the given wallets for logins. */
 function createResolution(controllers: readonly TestWallet[], metadata = {}): DIDResolutionResult {
@@ -83,4 +85,56 @@ describe("didControl: 'document', with the documents of a resolver", () => {
     test.clock.seconds += 61
     expect(readAnswer(await test.refresh(refreshToken))).toEqual([401, 'Invalid refresh token'])
   })
+})
+
+describe("POST /refresh-token with didControl: 'document'", () => {
+  const method = { id: '#c', blockchainAccountId: `eip155:31:${user.address}` }
+  const didDocument = { verificationMethod: [method], authentication: ['#c'] }
+  const unresolved = (error: string) => ({ didResolutionMetadata: { error }, didDocument: null })
+
+  /**
+   * Returns the responses to refreshes while a resolver returns this result instead of the document, and afterwards.
+   */
+  async function refreshWith(answer: unknown): Promise<unknown[]> {
+    let isChanged = false
+    const resolve = async (): Promise<unknown> =>
+      isChanged ? (answer ?? Promise.reject(new Error())) : { didDocument }
+    const app = await testApp({ didControl: 'document', resolver: { resolve } })
+    const tokens = (await logIn(app, user)).body as TestTokens
+    const answers: unknown[] = []
+    for (const [is, seconds] of [
+      [true, 60],
+      // The failure is cached.
+      [true, 5],
+      [false, 5]
+    ] as const) {
+      isChanged = is
+      app.clock.seconds += seconds
+      const { refreshToken } = tokens
+      answers.push(readAnswer(await request(app.app).post('/refresh-token').send({ refreshToken })))
+    }
+    return answers
+  }
+
+  it.each<[string, unknown]>([
+    ['no answer', undefined],
+    ['an unknown network', unresolved('unknownNetwork')],
+    ['an invalid DID', unresolved('invalidDid')],
+    ['an unsupported method', unresolved('methodNotSupported')],
+    ['a DID that was not found', unresolved('notFound')],
+    ['more than 64 KiB', { didDocument: { ...didDocument, filler: 'x'.repeat(65_536) } }],
+    ['101 methods', { didDocument: { ...didDocument, verificationMethod: Array(101).fill(method) } }],
+    ['a key of more than 1 KiB', { didDocument: { authentication: [{ publicKeyHex: 'a'.repeat(1_025) }] } }]
+  ])('responds 503 for %s, and the token stays valid', async (_name, answer) =>
+    expect(await refreshWith(answer)).toEqual([AWAY, AWAY, GOOD])
+  )
+
+  it.each<[string, object]>([
+    ['a document of another key', { didDocument: { authentication: [{ ethereumAddress: owner.address }] } }],
+    ['a document without keys', { didDocument: { ...didDocument, authentication: [] } }],
+    ['a deactivation', { didDocument, didDocumentMetadata: { deactivated: true } }],
+    ['a deactivation without a document', { didDocument: null, didDocumentMetadata: { deactivated: true } }]
+  ])('ends the session for %s', async (_name, answer) =>
+    expect(await refreshWith(answer)).toEqual([ENDED, ENDED, ENDED])
+  )
 })
