@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
-import { createServer, type RequestListener } from 'node:http'
+import type { RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { pureCurve } from '../../src/adapters/curve-pure.js'
 import { EndedSessionReader } from '../../src/adapters/ended-session-reader.js'
@@ -9,6 +9,7 @@ import { forgeJwt } from '../protocol/forge-jwt.js'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { START_SECONDS, TestClock } from '../support/fixtures/fixtures.js'
 import { catchCode } from '../support/fixtures/refusal.js'
+import { createHttpServer } from '../support/servers/http-server.js'
 
 const issuer = 'did:web:a.example'
 const audience = 'https://a.example'
@@ -24,7 +25,7 @@ beforeEach(async () => {
   requestCount = 0
   warnings = []
   answer = answerList()
-  const server = createServer((req, res) => {
+  const server = createHttpServer((req, res) => {
     requestCount += 1
     answer(req, res)
   })

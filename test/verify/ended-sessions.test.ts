@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals'
-import { createServer, type RequestListener } from 'node:http'
+import type { RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { DidAuthConfig } from 'express-did-auth'
 import { accessTokenVerifier, type EndedSessionsOptions } from 'express-did-auth/verify'
@@ -10,6 +10,7 @@ import { afterTest } from '../support/fixtures/after-test.js'
 import { createNumberedWallet, serviceWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 import { catchCode, refusal } from '../support/fixtures/refusal.js'
 import { testApp, type TestApp } from '../support/servers/test-app.js'
+import { createHttpServer } from '../support/servers/http-server.js'
 
 type Verifier = ReturnType<typeof accessTokenVerifier>
 
@@ -27,7 +28,7 @@ interface Site extends TestApp {
 
 async function startSite(config: Partial<DidAuthConfig> = {}): Promise<Site> {
   let handle: RequestListener = () => undefined
-  const server = createServer((req, res) => {
+  const server = createHttpServer((req, res) => {
     const [path, query = ''] = (req.url ?? '').split('?')
     const isList = path?.endsWith('/ended-sessions') === true
     if (isList) {

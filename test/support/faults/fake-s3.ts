@@ -1,12 +1,13 @@
 import { AwsV4Signer } from 'aws4fetch'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { S3StoreOptions } from '../../../servers/content/s3/s3-object-store.js'
+import { createHttpServer } from '../servers/http-server.js'
 
 /**
  * Faults of object storage. `cut` closes the connection in the middle of an upload or of an answer, and `stall` leaves
@@ -64,7 +65,7 @@ const STATUSES: Readonly<Record<string, number>> = {
 /** Starts the storage on a free port. */
 export async function startFakeS3(): Promise<FakeS3> {
   let port = 0
-  const server = createServer((req, res) => {
+  const server = createHttpServer((req, res) => {
     // Read here, because it is needed after the client may have closed the connection.
     const { socket } = req
     answer(fake, req, res).catch(() => socket.destroy())

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer as createTcpServer, type AddressInfo, type Server as TcpServer, type Socket } from 'node:net'
 import {
   answerWithFault,
@@ -10,6 +10,7 @@ import {
   type IpfsVerb
 } from './ipfs-faults.js'
 import { carryOut, isAllowed, plain } from './ipfs-verdicts.js'
+import { createHttpServer } from '../servers/http-server.js'
 
 /** Small IPFS node that works correctly until a test sets a fault. Content is in memory, and all pins are recursive. */
 export interface FaultyIpfsNode {
@@ -95,7 +96,7 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
 
   const openResponses = new Set<ServerResponse>()
   const usedSockets = new WeakSet<Socket>()
-  const http = createServer((req, res) => {
+  const http = createHttpServer((req, res) => {
     if (endsKept && usedSockets.has(req.socket)) {
       req.socket.resetAndDestroy()
       return
@@ -105,7 +106,7 @@ export async function startFaultyNode(options: FaultyNodeOptions = {}): Promise<
     res.on('error', () => undefined).once('close', () => openResponses.delete(res))
     void answer(req, res)
   })
-  const redirectTarget = createServer((_req, res) => {
+  const redirectTarget = createHttpServer((_req, res) => {
     redirected += 1
     send(res, plain(200, '{}'))
   })

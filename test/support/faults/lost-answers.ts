@@ -2,13 +2,14 @@ import type { DidAuthConfig } from 'express-did-auth'
 import { fork, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, request, type Server } from 'node:http'
+import { request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { nodeOptions, scriptFile } from '../servers/run-script.js'
 import { logIn as logInAt, post } from '../servers/server-client.js'
 import { temporaryFolder } from '../fixtures/store-folder.js'
 import { testApp, type TestApp } from '../servers/test-app.js'
 import { createNumberedWallet } from '../fixtures/fixtures.js'
+import { createHttpServer } from '../servers/http-server.js'
 
 /** Result of a run through a proxy that loses every second answer. */
 export interface LostAnswers {
@@ -37,7 +38,7 @@ export async function runLostAnswers(
     if (type === 'refresh-token-reused') noticed += 1
   }
   const test = await testApp({ ...config, onSecurityEvent })
-  const server = createServer(test.app)
+  const server = createHttpServer(test.app)
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   const proxy = await startLossyProxy(port, (number) => number % 2 === 0)
@@ -137,7 +138,7 @@ export interface LossyProxy {
  */
 export async function startLossyProxy(serverPort: number, isLost: (number: number) => boolean): Promise<LossyProxy> {
   let [answers, lost] = [0, 0]
-  const proxy: Server = createServer((req, res) => {
+  const proxy: Server = createHttpServer((req, res) => {
     const forwarded = request(
       { host: '127.0.0.1', port: serverPort, method: req.method, path: req.url, headers: req.headers },
       (answer) => {

@@ -1,5 +1,6 @@
-import { createServer, type RequestListener } from 'node:http'
+import type { RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { createHttpServer } from '../servers/http-server.js'
 
 /** Fake RPC node on its own port. */
 export interface FakeRpcNode {
@@ -12,7 +13,7 @@ export interface FakeRpcNode {
 /** Starts a node whose requests the listener answers. The listener also decides whether to read their bodies. */
 export async function startRpcNode(listener: RequestListener): Promise<FakeRpcNode> {
   let count = 0
-  const server = createServer((req, res) => {
+  const server = createHttpServer((req, res) => {
     count += 1
     listener(req, res)
   })

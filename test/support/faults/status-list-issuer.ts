@@ -1,6 +1,7 @@
-import { createServer, type RequestListener } from 'node:http'
+import type { RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterTest } from '../fixtures/after-test.js'
+import { createHttpServer } from '../servers/http-server.js'
 
 /** Issuer that publishes a list on a port of this machine. */
 export interface StatusListIssuer {
@@ -14,7 +15,7 @@ export interface StatusListIssuer {
 
 /** Starts an issuer. It ends with the test. */
 export async function startStatusListIssuer(answer: StatusListIssuer['answer'] = ''): Promise<StatusListIssuer> {
-  const server = createServer((req, res) => {
+  const server = createHttpServer((req, res) => {
     issuer.asked.push(req.url ?? '')
     if (typeof issuer.answer === 'string') res.setHeader('Content-Type', 'text/html').end(issuer.answer)
     else issuer.answer(req, res)

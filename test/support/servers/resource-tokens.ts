@@ -1,10 +1,11 @@
 import { sign } from 'node:crypto'
-import { createServer, type RequestListener } from 'node:http'
+import type { RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { DidAuthConfig } from 'express-did-auth'
 import { afterTest } from '../fixtures/after-test.js'
 import { serviceWallet } from '../fixtures/fixtures.js'
 import { resourceKey, testApp, type TestApp } from './test-app.js'
+import { createHttpServer } from './http-server.js'
 
 /** A resource of every test issuer. */
 export const ORDERS = 'https://orders.example'
@@ -22,7 +23,7 @@ export interface TestIssuer extends TestApp {
 
 /** Starts a service whose resources are `https://orders.example` and `https://files.example`. It ends with the test. */
 export async function startIssuer(config: Partial<DidAuthConfig> = {}): Promise<TestIssuer> {
-  const server = createServer((req, res) => {
+  const server = createHttpServer((req, res) => {
     issuer.asked.push(req.url ?? '')
     ;(issuer.answer ?? (issuer.app as RequestListener))(req, res)
   })

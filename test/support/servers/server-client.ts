@@ -1,14 +1,15 @@
-import { createServer, request, type RequestListener, type Server } from 'node:http'
+import { request, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { scaled } from '../fixtures/time-factor.js'
 import { createLoginText, type TestWallet } from '../fixtures/fixtures.js'
+import { createHttpServer } from './http-server.js'
 
 const servers: Server[] = []
 
 /** Listens on a free port until {@link closeServices}, and returns the port. */
 export async function servingPort(listener: RequestListener, backlog?: number): Promise<number> {
-  const server = createServer(listener)
+  const server = createHttpServer(listener)
   servers.push(server)
   await new Promise<void>((resolve) => server.listen({ port: 0, host: '127.0.0.1', backlog }, resolve))
   return (server.address() as AddressInfo).port
@@ -136,7 +137,7 @@ export async function rawRequest(
   headers: Record<string, string> = {},
   body = '{"content":"a"}'
 ): Promise<RawAnswer> {
-  const server = createServer(listener)
+  const server = createHttpServer(listener)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   const hasBody = method === 'POST' || method === 'PUT'
