@@ -27,7 +27,7 @@ export const limitMilliseconds = {
   storeVerb: 5_000,
   databaseVerb: DATABASE_VERB,
   ...computeDatabaseLimits(DATABASE_VERB),
-  /** A verb of Redis with all of its commands, and the connection and the replicas that it waits for. */
+  /** A verb of Redis: its commands, and its waits for a connection and for replicas. */
   redisVerb: 3_500,
   redisConnect: 2_000,
   /** Pause between two attempts to connect; that of a cluster's client is longer. */
@@ -41,18 +41,18 @@ export const limitMilliseconds = {
   contractProof: 5_000,
   /** A call of a resolver. */
   resolution: 3_000,
-  /** A fetch of a status list or a list of ended sessions, and the wait of a request for the latter. */
+  /** A fetch of a status list or of a list of ended sessions. A request waits as long for the second. */
   listFetch: 3_000,
-  /** A fetch of a trusted issuer's keys, and the wait of a request, after which the fetch counts as stuck. */
+  /** A fetch of a trusted issuer's keys, and the wait of a request for it. After this wait, the fetch counts as failed. */
   keyFetch: 5_000,
   keyWait: 10_000,
   /** Pause between two fetches of keys: anyone can send a token that names an unknown key. */
   keyPause: 30_000,
   /** Lifetime of cached keys. */
   keyLifetime: 600_000,
-  /** Time by which a list of ended sessions begins earlier: a write may be committed later than its time says. */
+  /** Overlap of two lists of ended sessions, because a write can be committed after the time that it records. */
   endedOverlap: 20_000,
-  /** Difference between the clocks of two instances that loses no ended session and is no fault. */
+  /** Largest accepted difference between the clocks of two instances. Within it, no ended session is missed. */
   clockDifference: 10_000
 }
 
@@ -60,8 +60,8 @@ export const limitMilliseconds = {
 export const REQUEST_SECONDS = limitMilliseconds.request / 1000
 
 /**
- * Chains of time limits. Each is shorter than the next, which contains it: so the inner limit fails first, and its
- * error names the cause. A test asserts it.
+ * Chains of time limits, as a test asserts. Each limit is shorter than the next one, which contains it. So the inner
+ * limit ends first, and its error names the cause.
  */
 export const limitOrder: readonly (readonly (keyof typeof limitMilliseconds)[])[] = [
   ['databaseLock', 'databaseStatement', 'databaseVerb', 'storeVerb', 'request'],

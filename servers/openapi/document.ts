@@ -8,17 +8,17 @@ type Part = Readonly<Record<string, unknown>>
 type Paths = Readonly<Record<string, Part>>
 type Components = Readonly<Record<string, Part>>
 
-/** The description of one server. Its `servers` is `/`, which is relative to where the document was read. */
+/** Description of one server. The URL in `servers` is `/`, relative to the address of the document. */
 export type OpenApiDocument = { paths: Paths; components: Components }
 
-/** Header of every response of an application. Only Node itself answers without it. */
+/** Header that each response of an application has. Responses that Node itself sends do not have it. */
 const REQUEST_ID = { 'X-Request-Id': { $ref: '#/components/headers/RequestId' } }
 
 const COMPONENT = /"#\/components\/(\w+)\/(\w+)"/g
 
 /**
  * Reads the description of a server from the files in this folder. They refer to paths and components in `shared.json`;
- * the result has them, and no reference to another file.
+ * the result contains them, and refers to no other file.
  * @throws Error if the build did not copy the files
  */
 export function readDocument(name: ServerName): OpenApiDocument {
@@ -44,14 +44,14 @@ export function serveDocument(name: ServerName, serviceUrl: string): RequestHand
   }
 }
 
-/** Reads a file of ours: tests check it against the schema of OpenAPI 3.1 and against the routes. */
+/** Reads a file of this folder. Tests compare it with the schema of OpenAPI 3.1 and with the routes. */
 function readJson(name: string): OpenApiDocument {
   const text = readFileSync(new URL(`./${name}.json`, import.meta.url), 'utf8')
   const addTo = (key: string, value: unknown): unknown => (key === 'responses' ? addRequestIds(value as Paths) : value)
   return JSON.parse(text, addTo) as OpenApiDocument
 }
 
-/** Adds the header of request ids to responses, but not to references, and not to the one of Node itself. */
+/** Adds the header with the request id to responses, except to references and to the response of Node itself. */
 function addRequestIds(responses: Paths): Paths {
   const entries = Object.entries(responses).map(([name, response]): [string, Part] => {
     const isBare = '$ref' in response || name === 'HeadersTooLarge'

@@ -70,7 +70,7 @@ export async function answerServerMetadata(
   return jsonAnswer(metadata, PUBLIC_HEADERS)
 }
 
-/** Answers `GET /.well-known/did-auth` with the discovery document of this service. */
+/** Answers `GET /.well-known/did-auth.json` with the discovery document of this service. */
 export async function answerDiscovery(http: HttpParts, { mountPath }: HttpRequest): Promise<HttpAnswer> {
   return jsonAnswer(describeService(await http.parts(), mountPath), PUBLIC_HEADERS)
 }

@@ -6,8 +6,8 @@ import { isObject, readField } from './json.js'
 export interface MachineKey {
   kind: 'P-256' | 'Ed25519' | 'secp256k1'
   /**
-   * An Ed25519 key of 32 bytes, or a point of 33 (compressed) or 65 bytes. The point may not be one of the curve: that
-   * is checked with the signature.
+   * An Ed25519 key of 32 bytes, or a point of 33 (compressed) or 65 bytes. Whether the point is on the curve is checked
+   * with the signature.
    */
   bytes: Uint8Array
 }
@@ -32,11 +32,12 @@ const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k']
 const DID_KEY = 'did:key:z'
 const DID_JWK = 'did:jwk:'
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
-/** Each string of a JSON text. The group is set if the string is the name of a member. */
+/** Matches each string of a JSON text. The group matches the colon after the name of a member. */
 const JSON_STRING = /"(?:[^"\\]|\\.)*"(\s*:)?/g
 
 /**
- * Parses the public key in a `did:key` or `did:jwk`. Two spellings of one key are two DIDs, and each DID has one key.
+ * Parses the public key in a `did:key` or `did:jwk`. One key can have several DIDs, because a `did:jwk` has many
+ * spellings.
  * @throws DidAuthError ERR_DID_UNSUPPORTED for a DID of another method, and for a key of another kind or form
  * @see did:key method specification; did:jwk method specification
  */
@@ -71,7 +72,7 @@ function parseJwk(encoded: string): MachineKey | undefined {
   return y && { kind, bytes: Uint8Array.of(4, ...x, ...y) }
 }
 
-/** Parses a JSON object. Undefined also if a name occurs twice, because other parsers may read the other member. */
+/** Parses a JSON object. Returns undefined if a name occurs twice, because parsers differ in which member they keep. */
 function parseUniqueMembers(bytes: Uint8Array | undefined): Record<string, unknown> | undefined {
   try {
     const text = UTF_8.decode(bytes)

@@ -7,7 +7,7 @@ import { ethrDid } from '../protocol/did.js'
 export interface WalletOptions {
   /** Answer to `eth_chainId`. Default 30, Rootstock. */
   chainId?: number | undefined
-  /** Network in the DID, whatever the `chainId`; empty for Ethereum. Default `rsk`. */
+  /** Network in the DID, independent of `chainId`. Empty for Ethereum. Default `rsk`. */
   network?: string | undefined
   /** Data that the wallet announces to pages. Default: derived from the seed, with the seed as its name. */
   info?: Partial<WalletInfo> | undefined
@@ -21,7 +21,7 @@ export interface WalletRequest {
   params?: unknown
 }
 
-/** An error of EIP-1193 or JSON-RPC with which wallets reject requests: 4001, 4100, 4200, -32002, -32602. */
+/** Error of EIP-1193 or JSON-RPC by which a wallet rejects a request: 4001, 4100, 4200, -32002, -32602. */
 export class WalletError extends Error {
   /** Always `WalletError`. */
   override readonly name = 'WalletError'
@@ -36,7 +36,7 @@ export class WalletError extends Error {
 
 type Listener = (accounts: string[]) => void
 
-/** Confirmation by the user. It rejects if the user or the wallet refuses. */
+/** Function that asks the user to confirm. Its promise rejects if the user or the wallet refuses. */
 type Confirm = () => Promise<void>
 
 const HEX = /^0x(?:[0-9a-f]{2})*$/i

@@ -14,7 +14,7 @@ export interface Service {
   readonly init?: RequestInit
   /** Time limit for a response with its body, in seconds. Default 60. */
   readonly timeoutSeconds?: number | undefined
-  /** Finds the error of a refusal by this service. Without a result, the status decides. */
+  /** Returns the error for a refusal by this service. If it returns none, the status decides. */
   readonly findErrorKind?: (status: number, code: string | undefined, answer: Answer) => Meaning
   /** Reads the body of a response: {@link readAll} or {@link readAtMost}. */
   readonly read: (response: Response) => Promise<Bytes>
@@ -75,7 +75,7 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
   })
 }
 
-/** Requests JSON; undefined for an empty body. @throws DidAuthClientError as {@link ask}, PROTOCOL for other content */
+/** Sends a request and returns its JSON; undefined for an empty body. @throws DidAuthClientError as {@link ask}, PROTOCOL for other content */
 export async function askJson(service: Service, call: Call): Promise<unknown> {
   const answer = await ask(service, call)
   if (!answer.json && answer.body.length) throw toClientError(answer)
