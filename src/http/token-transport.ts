@@ -7,9 +7,11 @@ import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { readField } from '../protocol/json.js'
 import { parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
+import { COOKIE_ATTRIBUTES, expireCookies, listCookieValues, listStalePaths } from '../protocol/token-cookies.js'
 import { emptyAnswer, jsonAnswer } from './answers.js'
 
-const COOKIE_ATTRIBUTES = 'HttpOnly; Secure; SameSite=Strict'
+/** Number of cookies of one name whose sessions a logout ends. */
+const MAX_DUPLICATES = 4
 
 /** Header that gives clients a nonce for their next device proofs. @see RFC 9449, section 8 */
 export const NONCE_HEADER = 'DPoP-Nonce'
@@ -18,6 +20,7 @@ const DID_AUTH_SCHEME = /^DIDAuth +([^ ]+)$/i
 
 type WithHeaders = Pick<HttpRequest, 'headers'>
 type WithCookies = Pick<HttpRequest, 'headers' | 'cookies'>
+type WithUrl = Pick<HttpRequest, 'headers' | 'originalUrl'>
 
 type NonceParts = Pick<Parts, 'settings' | 'random' | 'clock'>
 
@@ -34,13 +37,21 @@ export type TokenTransport = ReturnType<typeof createTokenTransport>
 export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer }: Settings) {
   const accessCookie = `${cookiePrefix}authorization`
   const refreshCookie = `${cookiePrefix}refresh-token`
+  const names = [accessCookie, refreshCookie]
   const read = (request: WithCookies, name: string, refusal: DidAuthErrorCode): string | undefined =>
     useCookies ? readCookieToken(request, name, refusal) : undefined
   return {
     useCookies,
     /** Whether a request has a token cookie, which a browser may have sent on its own. */
     hasTokenCookie: (request: WithHeaders): boolean =>
-      useCookies && countCookies(request, accessCookie) + countCookies(request, refreshCookie) > 0,
+      useCookies && names.some((name) => listCookieValues(request.headers.cookie, name).length > 0),
+    /** Returns the first tokens in cookies if two cookies have the same name; undefined if none have. */
+    findDuplicates({ headers }: WithHeaders): { accessTokens: string[]; refreshTokens: string[] } | undefined {
+      const [accessTokens = [], refreshTokens = []] = names.map((name) => listCookieValues(headers.cookie, name))
+      if (!useCookies || Math.max(accessTokens.length, refreshTokens.length) < 2) return undefined
+      const keep = (tokens: string[]): string[] => tokens.slice(0, MAX_DUPLICATES)
+      return { accessTokens: keep(accessTokens), refreshTokens: keep(refreshTokens) }
+    },
     /** @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_DUPLICATE_COOKIE */
     readAccessToken: (request: WithCookies): string | undefined =>
       read(request, accessCookie, 'ERR_ACCESS_TOKEN') ?? readHeaderToken(request),
@@ -70,9 +81,15 @@ export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer 
     },
     /** Returns an answer that also makes the browser delete the token cookies. */
     clearTokens(answer: HttpAnswer): HttpAnswer {
-      if (!useCookies) return answer
-      const expired = `Path=/; Expires=${new Date(0).toUTCString()}; ${COOKIE_ATTRIBUTES}`
-      return { ...answer, cookies: [`${accessCookie}=; ${expired}`, `${refreshCookie}=; ${expired}`] }
+      return useCookies ? { ...answer, cookies: expireCookies(names, ['/']) } : answer
+    },
+    /**
+     * Returns an answer that makes the browser delete token cookies at every path from which it sent them. A stale
+     * cookie at another path hides the one of the login, and a login cannot replace it.
+     */
+    clearStaleTokens(answer: HttpAnswer, { originalUrl, headers }: WithUrl): HttpAnswer {
+      const cookies = expireCookies(names, listStalePaths(originalUrl, headers['sec-fetch-site']))
+      return cookies.length === 0 ? answer : { ...answer, cookies }
     }
   }
 }
@@ -127,17 +144,11 @@ function readHeaderToken({ headers }: WithHeaders): string | undefined {
 }
 
 function readCookieToken(request: WithCookies, name: string, refusal: DidAuthErrorCode): string | undefined {
-  const count = countCookies(request, name)
+  const count = listCookieValues(request.headers.cookie, name).length
   if (count === 0) return undefined
   if (count > 1) throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason: { check: 'Cookie', cookie: name, count } })
   const value = readField(request.cookies, name)
   // cookie-parser parses a value that starts with `j:` as JSON.
   if (typeof value !== 'string') throw new DidAuthError(refusal)
   return value
-}
-
-function countCookies({ headers: { cookie } }: WithHeaders, name: string): number {
-  if (cookie === undefined) return 0
-  return cookie.split(';').filter((pair) => pair.includes('=') && pair.slice(0, pair.indexOf('=')).trim() === name)
-    .length
 }
