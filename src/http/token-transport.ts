@@ -5,6 +5,7 @@ import { issueNonce } from '../flows/nonces.js'
 import type { Parts } from '../flows/parts.js'
 import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
+import { hasTokenScheme, readHeaderToken, type TokenScheme } from '../protocol/authorization.js'
 import { readField } from '../protocol/json.js'
 import { parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
 import { COOKIE_ATTRIBUTES, expireCookies, listCookieValues, listStalePaths } from '../protocol/token-cookies.js'
@@ -15,8 +16,6 @@ const MAX_DUPLICATES = 4
 
 /** Header that gives clients a nonce for their next device proofs. @see RFC 9449, section 8 */
 export const NONCE_HEADER = 'DPoP-Nonce'
-
-const DID_AUTH_SCHEME = /^DIDAuth +([^ ]+)$/i
 
 type WithHeaders = Pick<HttpRequest, 'headers'>
 type WithCookies = Pick<HttpRequest, 'headers' | 'cookies'>
@@ -38,6 +37,7 @@ export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer 
   const accessCookie = `${cookiePrefix}authorization`
   const refreshCookie = `${cookiePrefix}refresh-token`
   const names = [accessCookie, refreshCookie]
+  const schemes: readonly TokenScheme[] = resourceIssuer === undefined ? ['DIDAuth'] : ['DIDAuth', 'Bearer']
   const read = (request: WithCookies, name: string, refusal: DidAuthErrorCode): string | undefined =>
     useCookies ? readCookieToken(request, name, refusal) : undefined
   return {
@@ -52,9 +52,20 @@ export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer 
       const keep = (tokens: string[]): string[] => tokens.slice(0, MAX_DUPLICATES)
       return { accessTokens: keep(accessTokens), refreshTokens: keep(refreshTokens) }
     },
-    /** @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_DUPLICATE_COOKIE */
-    readAccessToken: (request: WithCookies): string | undefined =>
-      read(request, accessCookie, 'ERR_ACCESS_TOKEN') ?? readHeaderToken(request),
+    /** Whether a request has a token in `Authorization`, valid or not, which no browser sends on its own. */
+    hasTokenHeader: ({ headers }: WithHeaders): boolean => hasTokenScheme(headers.authorization, schemes),
+    /**
+     * Reads the token of this service. `Bearer` is refused, if {@link readResourceToken} accepts tokens of it.
+     * @throws DidAuthError ERR_ACCESS_TOKEN; ERR_ACCESS_TOKEN_MISSING for another scheme; ERR_DUPLICATE_COOKIE
+     */
+    readAccessToken(request: WithCookies): string | undefined {
+      const token = read(request, accessCookie, 'ERR_ACCESS_TOKEN')
+      if (token !== undefined) return token
+      const { authorization } = request.headers
+      // Refuses a `Bearer` of a trusted service without exactly one token.
+      readHeaderToken(authorization, schemes)
+      return readHeaderToken(authorization, ['DIDAuth'])
+    },
     /** Reads the token of another service, where one is trusted. */
     readResourceToken: ({ headers }: WithHeaders): string | undefined =>
       resourceIssuer && readBearerToken(headers.authorization),
@@ -133,14 +144,6 @@ function formatExpires(seconds: number): string {
 /** Reads the token after `Bearer`, which another service issued; undefined for another scheme. */
 export function readBearerToken(authorization = ''): string | undefined {
   return /^Bearer +([^ ]+)$/i.exec(authorization)?.[1]
-}
-
-function readHeaderToken({ headers }: WithHeaders): string | undefined {
-  const { authorization } = headers
-  if (authorization === undefined) return undefined
-  const token = DID_AUTH_SCHEME.exec(authorization)?.[1]
-  if (token !== undefined) return token
-  throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'Authorization', expected: 'DIDAuth <token>' } })
 }
 
 function readCookieToken(request: WithCookies, name: string, refusal: DidAuthErrorCode): string | undefined {

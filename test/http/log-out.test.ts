@@ -153,6 +153,13 @@ describe('POST /logout in cookie mode', () => {
     await refreshed().expect(200)
   })
 
+  // Browsers add the password of a page to requests that other sites cause.
+  it('clears nothing for another site with a password in addition to no cookie', async () => {
+    const { send } = await loggedIn()
+    const headers = { Origin: 'https://evil.example', Authorization: 'Basic eDp5' }
+    expect(setCookies(await send('', headers).expect(403, 'Cross-origin request refused'))).toEqual([])
+  })
+
   it('reads the refresh token from the body if there is no cookie', async () => {
     const { post, Cookie, refreshed } = await loggedIn()
     await post('/logout', { refreshToken: readCookieTokens(Cookie).refreshToken }).expect(200, '')
