@@ -96,6 +96,8 @@ export function composeService(config: DidAuthConfig): Service {
   const resolver = createResolver(settings)
   const quotas = createServiceQuotas(clock, settings)
   const loaded = createLazy(() => loadParts(settings, { clock, store, quotas, logger, report }, resolver))
+  const transport = createTokenTransport(settings)
+  const answerError = createErrorAnswerer({ serviceUrl, errorFormat, logger, report })
   const http: HttpParts = {
     settings,
     quotas,
@@ -109,8 +111,11 @@ export function composeService(config: DidAuthConfig): Service {
       return { ...parts, ...reports, deadline, store: storeFor?.(deadline) ?? store }
     },
     callerOf: createCallerFinder(trustedOrigins, logger, settings.describeSession),
-    transport: createTokenTransport(settings),
-    answerError: createErrorAnswerer({ serviceUrl, errorFormat, logger, report })
+    transport,
+    answerError: (request, error) => {
+      const answer = answerError(request, error)
+      return answer.errorCode === 'ERR_DUPLICATE_COOKIE' ? transport.clearStaleTokens(answer, request) : answer
+    }
   }
 
   const probe = async (): Promise<void> => {

@@ -24,8 +24,11 @@ export interface HttpRequest {
   readonly cookies: Readonly<Record<string, unknown>>
   /** Address of the client, or any text that a trusted proxy reported; undefined if it is unknown. */
   readonly clientAddress: string | undefined
-  /** Whether an untrusted proxy forwarded the request. All clients of that proxy then have the same address. */
-  readonly isBehindUnknownProxy: boolean
+  /**
+   * Text of the warning if a proxy forwarded the request that the application did not name: all its clients then have
+   * the address of the proxy. Undefined otherwise.
+   */
+  readonly unknownProxy: string | undefined
   /** Whether the client has disconnected. */
   readonly isGone: () => boolean
   /** Returns the media type that the client prefers by its `Accept` header; false if it accepts none of these. */

@@ -28,6 +28,8 @@ export { charge, chargeUser, createServiceQuotas } from './flows/limits.js'
 export type { Budget, Caller, Quota, Quotas } from './flows/limits.js'
 export { readBearerToken } from './http/token-transport.js'
 export { JSON_TYPE, readBody, type Body } from './http/read-request.js'
+export { listsEntityTag, normalizeEntityTag } from './protocol/entity-tag.js'
+export { hasTokenScheme } from './protocol/authorization.js'
 export { readField, isObject } from './protocol/json.js'
 export { isLoopbackHost, isSecureUrl, parseHttpUrl } from './protocol/parse-url.js'
 export { createErrorSender, type SendError } from './express/send-error.js'
@@ -44,7 +46,7 @@ export { CORS_ALLOWED_HEADERS, CORS_EXPOSED_HEADERS, CORS_MAX_AGE_SECONDS } from
 // Rules of options that are also rules of variables.
 export { defaultNetworks } from './config/check-options.js'
 export { defaults as optionDefaults } from './config/options.js'
-export { describe as describeValue, isOrigin, isPrintable } from './config/rules.js'
+export { describe as describeValue, isAnyOrigin, isOrigin, isPrintable } from './config/rules.js'
 export { addScheme } from './config/settings.js'
 export { isUserNetwork, toNetwork } from './protocol/did.js'
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Express } from 'express'
-import { parseHttpUrl } from 'express-did-auth/server-kit'
+import { listsEntityTag, parseHttpUrl } from 'express-did-auth/server-kit'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
 import { describeReason } from '../config/startup-error.js'
 import type { ServerAppParts } from '../http/create-app.js'
@@ -66,7 +66,7 @@ export function addPage(app: Express, page: Page, parts: ServerAppParts): void {
       // Browsers cache the files, but revalidate them each time, so that files of two builds are never mixed.
       const etag = `"${createHash('sha256').update(body).digest('base64url')}"`
       res.set({ 'Cache-Control': 'no-cache', ETag: etag, 'Content-Type': type })
-      if (req.headers['if-none-match'] === etag) res.status(304).end()
+      if (listsEntityTag(req.headers['if-none-match'], etag)) res.status(304).end()
       else res.send(body)
     })
   }

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { isPrivateKey, type DidAuthConfig } from 'express-did-auth'
 import { isEthrNetwork, isKeyDid, isLoginDialect, isMachineDid, type LoginDialect } from 'express-did-auth/protocol'
-import { isOrigin, isPrintable, isSecureUrl, parseHttpUrl, toNetwork } from 'express-did-auth/server-kit'
+import { isAnyOrigin, isOrigin, isPrintable, isSecureUrl, parseHttpUrl, toNetwork } from 'express-did-auth/server-kit'
 import { z } from 'zod'
 
 const MEBIBYTE = 1_048_576
@@ -30,10 +30,7 @@ const list = text.transform(splitEntries)
 const keys = text.transform((value) => value.split(/[\s,]+/).filter((key) => key !== ''))
 /** Remedy for `mainnet`. */
 const NO_MAINNET = 'give ethereum for the main network of Ethereum, whose DIDs name no network: did:ethr:0x…'
-const origins = list.refine(
-  (entries) => entries.every(isOrigin),
-  'give origins separated by commas, such as https://app.example'
-)
+const ORIGINS = 'give origins separated by commas, such as https://app.example'
 
 /** Options of the library, by the parsers of the variables that set them. */
 const options = new Map<z.ZodType, keyof DidAuthConfig>()
@@ -90,8 +87,11 @@ export const variables = z.object({
   S3_SECRET_ACCESS_KEY: text.optional(),
   S3_FORCE_PATH_STYLE: boolean.default(true),
   USE_COOKIES: sets('useCookies', boolean),
-  TRUSTED_ORIGINS: origins.default([]),
-  CORS_ORIGINS: origins.default([]),
+  TRUSTED_ORIGINS: list
+    .refine((entries) => entries.every(isAnyOrigin), ORIGINS)
+    .refine((entries) => entries.every(isOrigin), 'give http(s) origins only, and those of apps as CORS_ORIGINS')
+    .default([]),
+  CORS_ORIGINS: list.refine((entries) => entries.every(isAnyOrigin), ORIGINS).default([]),
   TRUST_PROXY: text
     .refine(
       (value) => /^(?:off|false|true|\d{1,3})$/.test(value) || splitEntries(value).every(isProxy),

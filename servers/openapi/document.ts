@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { listsEntityTag } from 'express-did-auth/server-kit'
 import type { RequestHandler } from 'express'
 import type { ServerName } from '../config/read-env.js'
 
@@ -39,8 +40,10 @@ export function serveDocument(name: ServerName, serviceUrl: string): RequestHand
   const servers = URL.canParse(serviceUrl) ? { servers: [{ url: serviceUrl }] } : {}
   const json = JSON.stringify({ ...readDocument(name), ...servers })
   const etag = `"${createHash('sha256').update(json).digest('base64url')}"`
-  return (_req, res) => {
-    res.set({ 'Cache-Control': 'no-cache', ETag: etag }).type('application/json').send(json)
+  return (req, res) => {
+    res.set({ 'Cache-Control': 'no-cache', ETag: etag })
+    if (listsEntityTag(req.headers['if-none-match'], etag)) res.status(304).end()
+    else res.type('application/json').send(json)
   }
 }
 

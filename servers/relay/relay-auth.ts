@@ -24,6 +24,7 @@ import {
   curveWithPreviousKeys,
   createResourceIssuer,
   createServiceQuotas,
+  hasTokenScheme,
   limitStoreTime,
   optionDefaults,
   type Caller
@@ -150,7 +151,7 @@ export function createRelayAuth(parts: RelayAuthParts) {
    * ERR_STORE; ERR_DID_UNSUPPORTED, ERR_KEYS
    */
   const authenticate = async (authorization = ''): Promise<string> => {
-    if (authorization === '') throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
+    if (!hasRelayToken(authorization)) throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
     const token = readBearerToken(authorization)
     const user = token === undefined ? undefined : await verifyResourceToken?.(token)
     const did = user?.canonicalDid ?? (await verifyOwnToken(authorization))
@@ -198,7 +199,7 @@ export function createRelayAuth(parts: RelayAuthParts) {
      * invalid token is always refused, as by `requireDid.optional`. @throws DidAuthError as {@link authenticate}
      */
     async admitRead(authorization: string | undefined, findCaller: () => Caller): Promise<void> {
-      if (env.RELAY_OPEN_READS && (authorization ?? '') === '') await charge(limits, findCaller(), 'reads')
+      if (env.RELAY_OPEN_READS && !hasRelayToken(authorization)) await charge(limits, findCaller(), 'reads')
       else await authenticate(authorization)
     }
   }
@@ -243,4 +244,10 @@ function seal(secret: string, random: Uint8Array, did: string, slot: number): Bu
   const time = Buffer.alloc(8)
   time.writeBigUInt64BE(BigInt(slot))
   return createHmac('sha256', secret).update(random).update(canonicalDid(did)).update(time).digest()
+}
+
+/** Whether the header has a token, valid or not: also a bare one. Another scheme, such as `Basic`, is no token. */
+function hasRelayToken(authorization = ''): boolean {
+  const isBare = authorization !== '' && !authorization.includes(' ')
+  return isBare || hasTokenScheme(authorization, ['DIDAuth', 'Bearer'])
 }

@@ -1,5 +1,5 @@
 import { canonicalDid, es256kSigner, setupDidAuth, type RequireDid } from 'express-did-auth'
-import { ConcurrencyLimiter, systemClock } from 'express-did-auth/server-kit'
+import { ConcurrencyLimiter, listsEntityTag, normalizeEntityTag, systemClock } from 'express-did-auth/server-kit'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import { ByteBudget } from '../content/limits.js'
 import { sendWhole } from '../content/send-content.js'
@@ -102,8 +102,9 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
     // Nothing is stored under an invalid DID or key, so the list is empty.
     const place = { did: canonicalDid(readParam(req, 'did')), key: readParam(req, 'key') }
     const { etag, entryCount } = await store.describeList(place)
-    res.setHeader('Cache-Control', 'no-cache')
-    if (isFresh(req, res, etag)) {
+    res.setHeader('Cache-Control', 'no-cache, no-transform')
+    if (isFresh(req, etag)) {
+      res.setHeader('ETag', etag)
       res.status(304).end()
       return
     }
@@ -118,7 +119,7 @@ function addRoutes(app: Express, parts: VaultServerParts, requireDid: RequireDid
   const settle = async (res: Response, { etag, changedPins, hasReleased }: EntryChange): Promise<void> => {
     if (hasReleased) collectSoon()
     const isSettled = changedPins.length === 0 || (await settlePins(changedPins))
-    res.setHeader('ETag', etag)
+    res.set({ 'Cache-Control': 'no-transform', ETag: etag })
     if (!isSettled) res.setHeader('Pin-Status', 'pending')
   }
 
@@ -205,8 +206,8 @@ function parseKey(text: string): string {
 }
 
 /**
- * Parses user, key and precondition of a write: `If-Match` with ETags or `*`, and `If-None-Match: *`. No weak ETag
- * matches.
+ * Parses user, key and precondition of a write: `If-Match` with ETags or `*`, and `If-None-Match: *`. A weak ETag
+ * matches, because proxies that compress answers make ETags weak.
  *
  * @throws ServerError ERR_KEY, ERR_RESERVED_KEY; ERR_INVALID_REQUEST for others: ignoring them could overwrite data
  * @see RFC 9110, sections 13.1.1 and 13.1.2
@@ -229,7 +230,7 @@ function parseEntityTags(text: string): readonly string[] | '*' {
   if (!ENTITY_TAGS.test(text)) {
     throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-Match must be * or a list of quoted ETags' })
   }
-  return text.match(/(?:W\/)?"[^"]*"/g) ?? []
+  return (text.match(/"[^"]*"/g) ?? []).map(normalizeEntityTag)
 }
 
 /** Reads a path parameter. PostgreSQL refuses NUL, so a parameter with NUL is read as empty, which no entry has. */
@@ -238,12 +239,9 @@ function readParam({ params }: Request, name: string): string {
   return typeof value === 'string' && !value.includes('\0') ? value : ''
 }
 
-function isFresh(req: Request, res: Response, etag: string): boolean {
-  // Express compares the request with the ETag of the response. An error response must not have this header.
-  res.setHeader('ETag', etag)
-  const { fresh } = req
-  if (!fresh) res.removeHeader('ETag')
-  return fresh
+/** Whether the client has the list with this ETag, and does not ask for a reload. */
+function isFresh({ headers }: Request, etag: string): boolean {
+  return !/\bno-cache\b/i.test(headers['cache-control'] ?? '') && listsEntityTag(headers['if-none-match'], etag)
 }
 
 function requireUser({ auth }: Request): string {

@@ -1,4 +1,6 @@
+import { DidAuthError } from '../errors.js'
 import type { DidAuthConfig } from './options.js'
+import { correctOrigins, describe, isAnyOrigin, isOrigin } from './rules.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
 
 /** Headers that requests to the login and to guarded routes may have. */
@@ -21,7 +23,7 @@ export type CorsSettings = Readonly<Pick<DidAuthConfig, 'serviceUrl' | 'trustedO
 
 /** Options of the npm package `cors`. */
 export interface CorsOptions {
-  /** The origin of `serviceUrl`, and `trustedOrigins`. */
+  /** The origin of `serviceUrl`, `trustedOrigins`, and further origins. */
   origin: string[]
   /** Whether requests may have cookies: the option `useCookies`. */
   credentials: boolean
@@ -39,18 +41,31 @@ export interface CorsOptions {
  * Returns options of the npm package `cors` that let your pages on other origins log in and call guarded routes. The
  * middleware has to run before the routes of the login. With it, pages of `trustedOrigins` read every answer.
  * @param settings - the options of the service, or what `setupDidAuth` or `createDidAuth` returned
+ * @param origins - further origins that may read answers, also of apps: `tauri://localhost`, `capacitor://localhost`
+ * @throws DidAuthError ERR_CONFIG for anything but an origin as browsers spell it, and for `null`
  * @example
  * app.use(cors(corsOptions(config)))
  * const requireDid = setupDidAuth(app, config)
  */
-export function corsOptions({ serviceUrl, trustedOrigins = [], useCookies = false }: CorsSettings): CorsOptions {
+export function corsOptions(
+  { serviceUrl, trustedOrigins = [], useCookies = false }: CorsSettings,
+  origins: readonly string[] = []
+): CorsOptions {
   const ownOrigin = parseHttpUrl(serviceUrl)?.origin
+  assertOrigins('trustedOrigins', trustedOrigins, isOrigin)
+  assertOrigins('origins', origins, isAnyOrigin)
   return {
-    origin: [...new Set([...(ownOrigin === undefined ? [] : [ownOrigin]), ...trustedOrigins])],
+    origin: [...new Set([...(ownOrigin === undefined ? [] : [ownOrigin]), ...trustedOrigins, ...origins])],
     credentials: useCookies,
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
     allowedHeaders: [...CORS_ALLOWED_HEADERS],
     exposedHeaders: [...CORS_EXPOSED_HEADERS],
     maxAge: CORS_MAX_AGE_SECONDS
   }
+}
+
+function assertOrigins(name: string, origins: unknown, isAccepted: (origin: unknown) => boolean): void {
+  if (Array.isArray(origins) && origins.every(isAccepted)) return
+  const message = `corsOptions: ${name}: received ${describe(name, origins)}; ${correctOrigins(origins)}`
+  throw new DidAuthError('ERR_CONFIG', { message })
 }

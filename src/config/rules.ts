@@ -103,6 +103,11 @@ export const parseOrigin = (value: unknown): string | undefined =>
   typeof value === 'string' ? parseUrl(value)?.origin : undefined
 /** Whether a value is an origin as browsers spell it. */
 export const isOrigin = (value: unknown): boolean => typeof value === 'string' && parseOrigin(value) === value
+/** Origin of an application's own scheme, such as `tauri://localhost`. */
+const APP_ORIGIN = /^(?!https?:)[a-z][a-z\d+.-]*:\/\/(?:[a-z\d._-]+|\[[\da-f:.]+\])(?::\d{1,5})?$/
+/** Whether a value is an origin as browsers spell it, with any scheme. `null` is none, because every site can have it. */
+export const isAnyOrigin = (value: unknown): boolean =>
+  isOrigin(value) || (typeof value === 'string' && APP_ORIGIN.test(value))
 /** Whether a value is a host as browsers spell it: without user, and without the default port of https. */
 export const isHost = (value: unknown): boolean =>
   typeof value === 'string' && parseUrl(`https://${value}`)?.host === value.toLowerCase()
@@ -138,6 +143,8 @@ export const isContractVerifier = ([chainId, client]: [string, unknown]): boolea
 export function correctOrigins(values: unknown): string {
   const parsed = (Array.isArray(values) ? values : []).filter((value) => !isOrigin(value)).map(parseOrigin)
   const corrected = parsed.filter((origin) => origin !== undefined && origin !== 'null')
+  if (Array.isArray(values) && values.some((value) => isAnyOrigin(value) && !isOrigin(value)))
+    return 'give http(s) origins only, and those of apps to corsOptions as its second argument'
   return corrected.length === 0
     ? 'give an array of origins such as "https://app.example"'
     : `give an array of origins as browsers spell them: ${describe('trustedOrigins', corrected)}`

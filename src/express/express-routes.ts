@@ -97,6 +97,8 @@ function createStartPattern(paths: string[]): RegExp {
 
 const CORS_ORIGIN = 'Access-Control-Allow-Origin'
 
+const UNKNOWN_PROXY = "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
+
 const requestIds = new WeakMap<object, string>()
 
 /** Gives an id to an Express request. The lines of the library's log and its RFC 9457 answers then contain the id. */
@@ -127,8 +129,8 @@ export class ExpressRequest implements HttpRequest {
    * requests share their budgets, so that nobody avoids a budget by disconnecting.
    */
   readonly clientAddress: string
-  /** Whether the request has `X-Forwarded-For` and the application trusts no proxy. */
-  readonly isBehindUnknownProxy: boolean
+  /** Warning if the request has `X-Forwarded-For` and the application trusts no proxy. */
+  readonly unknownProxy: string | undefined
   /** Whether the socket of the request is destroyed. */
   readonly isGone = (): boolean => this.#req.socket.destroyed
 
@@ -140,7 +142,8 @@ export class ExpressRequest implements HttpRequest {
     this.mountPath = req.baseUrl
     this.headers = req.headers
     this.clientAddress = req.ip ?? ''
-    this.isBehindUnknownProxy = req.headers['x-forwarded-for'] !== undefined && !trustsProxy(req)
+    const isForwarded = req.headers['x-forwarded-for'] !== undefined
+    this.unknownProxy = isForwarded && !trustsProxy(req) ? UNKNOWN_PROXY : undefined
   }
 
   /** Cookies of the header `Cookie`, parsed at each access. */

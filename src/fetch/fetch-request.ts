@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { parseCookies } from '../cookies.js'
 import { DidAuthError } from '../errors.js'
-import { isClientAddress } from '../http/client-network.js'
+import { computeClientNetwork, isClientAddress } from '../http/client-network.js'
 import type { HttpAnswer, HttpRequest, RequestHeaders } from '../http-messages.js'
 import { negotiateType } from './negotiate-type.js'
 
@@ -42,6 +42,18 @@ const headerReader: ProxyHandler<Headers> = {
   }
 }
 
+const UNKNOWN_PROXY =
+  "X-Forwarded-For does not contain clientAddress, so all callers share a proxy's address: pass the one that it reports"
+
+/** Whether an address is that of a proxy, because the addresses that the proxy was told do not contain its network. */
+function isOfProxy(clientAddress: string | undefined, forwardedFor: string | string[] | undefined): boolean {
+  if (clientAddress === undefined || forwardedFor === undefined) return false
+  const network = computeClientNetwork(clientAddress)
+  return !String(forwardedFor)
+    .split(',')
+    .some((entry) => isClientAddress(entry.trim()) && computeClientNetwork(entry.trim()) === network)
+}
+
 /** Request of the Fetch API with the interface that the endpoints read. */
 export class FetchRequest implements HttpRequest {
   readonly #request: Request
@@ -51,8 +63,6 @@ export class FetchRequest implements HttpRequest {
   readonly headers: RequestHeaders
   /** Address that the application gave, unless it is no IP address. */
   readonly clientAddress: string | undefined
-  /** The application says which address is that of the client. */
-  readonly isBehindUnknownProxy = false
   readonly isGone = (): boolean => this.#request.signal.aborted
 
   constructor(request: Request, { originalUrl, mountPath }: RequestTarget, clientAddress: unknown) {
@@ -62,6 +72,11 @@ export class FetchRequest implements HttpRequest {
     this.mountPath = mountPath
     this.headers = new Proxy(request.headers, headerReader) as unknown as RequestHeaders
     this.clientAddress = typeof clientAddress === 'string' && isClientAddress(clientAddress) ? clientAddress : undefined
+  }
+
+  /** Warning if `X-Forwarded-For` does not contain the address, so that it is probably that of a proxy. */
+  get unknownProxy(): string | undefined {
+    return isOfProxy(this.clientAddress, this.headers['x-forwarded-for']) ? UNKNOWN_PROXY : undefined
   }
 
   get cookies(): Readonly<Record<string, unknown>> {

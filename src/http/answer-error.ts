@@ -14,7 +14,7 @@ const SECURITY_EVENTS: ReadonlyMap<string, SecurityEvent['type']> = new Map<DidA
 
 /** Logs an error, and returns its answer. */
 export type AnswerError = (
-  request: Pick<HttpRequest, 'id' | 'headers' | 'accepts' | 'isGone' | 'clientAddress'>,
+  request: Pick<HttpRequest, 'id' | 'headers' | 'originalUrl' | 'accepts' | 'isGone' | 'clientAddress'>,
   error: unknown
 ) => HttpAnswer
 

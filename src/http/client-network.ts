@@ -44,12 +44,10 @@ export function createCallerFinder(
     logger.warn({ event, ...toIdField(request.id) }, message)
   }
   return (request) => {
-    const isShared = request.isBehindUnknownProxy
+    const { unknownProxy } = request
+    const isShared = unknownProxy !== undefined
     const client = createClient(request)
-    if (isShared) {
-      const message = "X-Forwarded-For seen, but the app's `trust proxy` is off: all callers share one address"
-      warnOnce(request, { event: 'trust-proxy-off' }, message)
-    }
+    if (isShared) warnOnce(request, { event: 'trust-proxy-off' }, unknownProxy)
     const isUnknown = request.clientAddress === undefined
     if (isUnknown) {
       const message = 'clientAddress is no IP address: budgets of client networks are not applied'

@@ -39,7 +39,10 @@ export interface GuardOptions {
    * Default false.
    */
   deviceProof?: boolean | undefined
-  /** Lets a request without token pass, with `req.user` undefined. An invalid token is still refused. Default false. */
+  /**
+   * Lets a request without token pass, with `req.user` undefined, and checks nothing else of it. `Authorization` with
+   * another scheme is no token. An invalid token is still refused. Default false.
+   */
   optional?: boolean | undefined
   /**
    * Decides whether the user may make the request, after every other check: anything but `true` is 403 ERR_FORBIDDEN.
@@ -58,13 +61,13 @@ interface Admission {
 
 /** Whether a request has a token, valid or not. A guard with `optional` lets others pass. */
 export function hasToken({ transport }: HttpParts, request: Pick<HttpRequest, 'headers'>): boolean {
-  return request.headers.authorization !== undefined || transport.hasTokenCookie(request)
+  return transport.hasTokenHeader(request) || transport.hasTokenCookie(request)
 }
 
 /** Refuses a request that cookies may authenticate and another site made. @throws DidAuthError ERR_CROSS_ORIGIN */
 export function assertNotForged({ transport, settings }: HttpParts, request: HttpRequest): void {
-  // A foreign page cannot make a request that has the header and no cookie.
-  if (transport.useCookies && (transport.hasTokenCookie(request) || request.headers.authorization === undefined)) {
+  // A foreign page cannot make a request that has a token in the header and no cookie. Browsers add passwords (`Basic`).
+  if (transport.useCookies && (transport.hasTokenCookie(request) || !transport.hasTokenHeader(request))) {
     assertSameSite(request, settings.trustedOrigins)
   }
 }

@@ -1,6 +1,7 @@
 import { DidAuthError } from '../errors.js'
 import { authenticate } from '../flows/authenticate.js'
 import { logOut, logOutByRefreshToken } from '../flows/manage-sessions.js'
+import type { Parts } from '../flows/parts.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { emptyAnswer } from './answers.js'
 import { assertNotForged, type HttpParts } from './guard.js'
@@ -9,24 +10,54 @@ import { readRefreshToken } from './refresh.js'
 const TOKEN_REFUSALS: ReadonlySet<string> = new Set([
   'ERR_ACCESS_TOKEN_MISSING',
   'ERR_ACCESS_TOKEN',
-  'ERR_ACCESS_TOKEN_EXPIRED'
+  'ERR_ACCESS_TOKEN_EXPIRED',
+  'ERR_REFRESH_TOKEN'
 ])
 
-/** Answers `POST /logout`: ends the session of a valid access token, else that of the refresh token. */
+/**
+ * Answers `POST /logout`: ends the session of a valid access token, else that of the refresh token. If two cookies have
+ * the same name, it ends the sessions of all, because the user cannot tell which one counts.
+ */
 export async function answerLogOut(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
+  // Only this service's tokens count: the session of a resource token is stored at the service that issued it.
+  assertNotForged(http, request)
+  const duplicates = http.transport.findDuplicates(request)
+  if (duplicates !== undefined) {
+    await logOutAll(await http.parts(), duplicates)
+    return http.transport.clearStaleTokens(http.transport.clearTokens(emptyAnswer()), request)
+  }
   try {
-    // Only this service's tokens count: the session of a resource token is stored at the service that issued it.
-    assertNotForged(http, request)
-    const parts = await http.parts()
-    const { claims } = await authenticate(parts, http.transport.readAccessToken(request))
-    await logOut(parts, claims.sid, claims.sub)
+    await logOutByAccessToken(await http.parts(), http.transport.readAccessToken(request))
   } catch (error) {
-    if (!(error instanceof DidAuthError && TOKEN_REFUSALS.has(error.code))) throw error
+    if (!isTokenRefusal(error)) throw error
     const refreshToken = await readRefreshToken(http, request)
     if (refreshToken === undefined) throw error
     await logOutByRefreshToken(await http.parts(), refreshToken)
   }
   return http.transport.clearTokens(emptyAnswer())
+}
+
+async function logOutByAccessToken(parts: Parts, accessToken: string | undefined): Promise<void> {
+  const { claims } = await authenticate(parts, accessToken)
+  await logOut(parts, claims.sid, claims.sub)
+}
+
+/** Ends the sessions of all valid tokens. */
+async function logOutAll(
+  parts: Parts,
+  { accessTokens, refreshTokens }: { accessTokens: readonly string[]; refreshTokens: readonly string[] }
+): Promise<void> {
+  const ends = [
+    ...accessTokens.map((token) => logOutByAccessToken(parts, token)),
+    ...refreshTokens.map((token) => logOutByRefreshToken(parts, token))
+  ]
+  for (const end of await Promise.allSettled(ends)) {
+    if (end.status === 'rejected' && !isTokenRefusal(end.reason)) throw end.reason
+  }
+}
+
+function isTokenRefusal(error: unknown): boolean {
+  return error instanceof DidAuthError && TOKEN_REFUSALS.has(error.code)
 }
 
 /** Answers a refused logout. It clears the cookies, except for a foreign page, which must not log a visitor out. */

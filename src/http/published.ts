@@ -2,6 +2,7 @@ import { DidAuthError } from '../errors.js'
 import type { Parts } from '../flows/parts.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { networkOfDid } from '../protocol/did.js'
+import { listsEntityTag } from '../protocol/entity-tag.js'
 import { ALGORITHMS_BY_KIND } from '../protocol/machine-did.js'
 import { createRouteUrl } from '../protocol/parse-url.js'
 import { jsonAnswer } from './answers.js'
@@ -30,14 +31,8 @@ export async function answerEndedSessions(http: HttpParts, request: HttpRequest)
   const parts = await http.parts()
   const { jwt, etag } = await parts.endedSessionLists.publish(parts, text === undefined ? undefined : Number(text))
   const headers = { 'Access-Control-Allow-Origin': '*', 'Cache-Control': 'max-age=1', ETag: etag }
-  if (matchesETag(request.headers['if-none-match'], etag)) return { status: 304, headers }
+  if (listsEntityTag(request.headers['if-none-match'], etag)) return { status: 304, headers }
   return { status: 200, headers: { ...headers, 'Content-Type': 'application/jwt' }, body: jwt }
-}
-
-/** Whether `If-None-Match` lists an ETag, also as a weak one. @see RFC 9110, sections 8.8.3.2 and 13.1.2 */
-function matchesETag(header: unknown, etag: string): boolean {
-  const listed = typeof header === 'string' ? header.split(',').map((text) => text.trim().replace(/^W\//, '')) : []
-  return listed.includes(etag) || listed.includes('*')
 }
 
 /** Algorithms of assertions by which machines log in. */

@@ -5,19 +5,21 @@ import { issueNonce } from '../flows/nonces.js'
 import type { Parts } from '../flows/parts.js'
 import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
+import { hasTokenScheme, readHeaderToken, type TokenScheme } from '../protocol/authorization.js'
 import { readField } from '../protocol/json.js'
 import { parseHttpUrl, parseUrl } from '../protocol/parse-url.js'
+import { COOKIE_ATTRIBUTES, expireCookies, listCookieValues, listStalePaths } from '../protocol/token-cookies.js'
 import { emptyAnswer, jsonAnswer } from './answers.js'
 
-const COOKIE_ATTRIBUTES = 'HttpOnly; Secure; SameSite=Strict'
+/** Number of cookies of one name whose sessions a logout ends. */
+const MAX_DUPLICATES = 4
 
 /** Header that gives clients a nonce for their next device proofs. @see RFC 9449, section 8 */
 export const NONCE_HEADER = 'DPoP-Nonce'
 
-const DID_AUTH_SCHEME = /^DIDAuth +([^ ]+)$/i
-
 type WithHeaders = Pick<HttpRequest, 'headers'>
 type WithCookies = Pick<HttpRequest, 'headers' | 'cookies'>
+type WithUrl = Pick<HttpRequest, 'headers' | 'originalUrl'>
 
 type NonceParts = Pick<Parts, 'settings' | 'random' | 'clock'>
 
@@ -34,16 +36,36 @@ export type TokenTransport = ReturnType<typeof createTokenTransport>
 export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer }: Settings) {
   const accessCookie = `${cookiePrefix}authorization`
   const refreshCookie = `${cookiePrefix}refresh-token`
+  const names = [accessCookie, refreshCookie]
+  const schemes: readonly TokenScheme[] = resourceIssuer === undefined ? ['DIDAuth'] : ['DIDAuth', 'Bearer']
   const read = (request: WithCookies, name: string, refusal: DidAuthErrorCode): string | undefined =>
     useCookies ? readCookieToken(request, name, refusal) : undefined
   return {
     useCookies,
     /** Whether a request has a token cookie, which a browser may have sent on its own. */
     hasTokenCookie: (request: WithHeaders): boolean =>
-      useCookies && countCookies(request, accessCookie) + countCookies(request, refreshCookie) > 0,
-    /** @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_DUPLICATE_COOKIE */
-    readAccessToken: (request: WithCookies): string | undefined =>
-      read(request, accessCookie, 'ERR_ACCESS_TOKEN') ?? readHeaderToken(request),
+      useCookies && names.some((name) => listCookieValues(request.headers.cookie, name).length > 0),
+    /** Returns the first tokens in cookies if two cookies have the same name; undefined if none have. */
+    findDuplicates({ headers }: WithHeaders): { accessTokens: string[]; refreshTokens: string[] } | undefined {
+      const [accessTokens = [], refreshTokens = []] = names.map((name) => listCookieValues(headers.cookie, name))
+      if (!useCookies || Math.max(accessTokens.length, refreshTokens.length) < 2) return undefined
+      const keep = (tokens: string[]): string[] => tokens.slice(0, MAX_DUPLICATES)
+      return { accessTokens: keep(accessTokens), refreshTokens: keep(refreshTokens) }
+    },
+    /** Whether a request has a token in `Authorization`, valid or not, which no browser sends on its own. */
+    hasTokenHeader: ({ headers }: WithHeaders): boolean => hasTokenScheme(headers.authorization, schemes),
+    /**
+     * Reads the token of this service. `Bearer` is refused, if {@link readResourceToken} accepts tokens of it.
+     * @throws DidAuthError ERR_ACCESS_TOKEN; ERR_ACCESS_TOKEN_MISSING for another scheme; ERR_DUPLICATE_COOKIE
+     */
+    readAccessToken(request: WithCookies): string | undefined {
+      const token = read(request, accessCookie, 'ERR_ACCESS_TOKEN')
+      if (token !== undefined) return token
+      const { authorization } = request.headers
+      // Refuses a `Bearer` of a trusted service without exactly one token.
+      readHeaderToken(authorization, schemes)
+      return readHeaderToken(authorization, ['DIDAuth'])
+    },
     /** Reads the token of another service, where one is trusted. */
     readResourceToken: ({ headers }: WithHeaders): string | undefined =>
       resourceIssuer && readBearerToken(headers.authorization),
@@ -70,9 +92,15 @@ export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer 
     },
     /** Returns an answer that also makes the browser delete the token cookies. */
     clearTokens(answer: HttpAnswer): HttpAnswer {
-      if (!useCookies) return answer
-      const expired = `Path=/; Expires=${new Date(0).toUTCString()}; ${COOKIE_ATTRIBUTES}`
-      return { ...answer, cookies: [`${accessCookie}=; ${expired}`, `${refreshCookie}=; ${expired}`] }
+      return useCookies ? { ...answer, cookies: expireCookies(names, ['/']) } : answer
+    },
+    /**
+     * Returns an answer that makes the browser delete token cookies at every path from which it sent them. A stale
+     * cookie at another path hides the one of the login, and a login cannot replace it.
+     */
+    clearStaleTokens(answer: HttpAnswer, { originalUrl, headers }: WithUrl): HttpAnswer {
+      const cookies = expireCookies(names, listStalePaths(originalUrl, headers['sec-fetch-site']))
+      return cookies.length === 0 ? answer : { ...answer, cookies }
     }
   }
 }
@@ -118,26 +146,12 @@ export function readBearerToken(authorization = ''): string | undefined {
   return /^Bearer +([^ ]+)$/i.exec(authorization)?.[1]
 }
 
-function readHeaderToken({ headers }: WithHeaders): string | undefined {
-  const { authorization } = headers
-  if (authorization === undefined) return undefined
-  const token = DID_AUTH_SCHEME.exec(authorization)?.[1]
-  if (token !== undefined) return token
-  throw new DidAuthError('ERR_ACCESS_TOKEN', { reason: { check: 'Authorization', expected: 'DIDAuth <token>' } })
-}
-
 function readCookieToken(request: WithCookies, name: string, refusal: DidAuthErrorCode): string | undefined {
-  const count = countCookies(request, name)
+  const count = listCookieValues(request.headers.cookie, name).length
   if (count === 0) return undefined
   if (count > 1) throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason: { check: 'Cookie', cookie: name, count } })
   const value = readField(request.cookies, name)
   // cookie-parser parses a value that starts with `j:` as JSON.
   if (typeof value !== 'string') throw new DidAuthError(refusal)
   return value
-}
-
-function countCookies({ headers: { cookie } }: WithHeaders, name: string): number {
-  if (cookie === undefined) return 0
-  return cookie.split(';').filter((pair) => pair.includes('=') && pair.slice(0, pair.indexOf('=')).trim() === name)
-    .length
 }

@@ -22,7 +22,8 @@ export function isSafeMethod(method: string | undefined): boolean {
 
 /**
  * Asserts that no other site made a browser send an unsafe request. A trusted `Origin` passes. Otherwise
- * `Sec-Fetch-Site` decides, because pages cannot set it. A request with neither header is not from a browser.
+ * `Sec-Fetch-Site` decides, because pages cannot set it. A request with neither header is not from a browser. With
+ * `Referrer-Policy: no-referrer`, browsers send `Origin: null` with forms of our own pages, and `same-origin` with them.
  * @throws DidAuthError ERR_CROSS_ORIGIN
  * @see Fetch Metadata Request Headers; OWASP Cross-Site Request Forgery Prevention, "Fetch Metadata"
  */
@@ -30,8 +31,8 @@ export function assertSameSite({ method, headers }: RequestOrigin, trustedOrigin
   if (isSafeMethod(method)) return
   const { origin, 'sec-fetch-site': site } = headers
   if (origin !== undefined && trustedOrigins.has(origin)) return
-  const isSameSite = site === undefined ? origin === undefined : site === 'same-origin' || site === 'none'
-  if (isSameSite && origin !== 'null') return
+  if (site === undefined ? origin === undefined : site === 'same-origin' || (site === 'none' && origin !== 'null'))
+    return
   const host = parseUrl(origin ?? '')?.host.slice(0, MAX_HOST_LENGTH)
   const got = origin === undefined ? 'no Origin' : origin === 'null' ? 'the null Origin' : (host ?? 'another Origin')
   const secFetchSite = SITES.has(site) ? site : undefined

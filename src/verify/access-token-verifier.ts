@@ -9,6 +9,7 @@ import { assertSameSite } from '../protocol/cross-origin.js'
 import { addressOfDid, canonicalDid, isDid, isEthrDid } from '../protocol/did.js'
 import { parseJwt } from '../protocol/jwt.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
+import { listCookieValues } from '../protocol/token-cookies.js'
 import { systemClock } from '../time.js'
 import { createEndedSessionReader } from './ended-sessions.js'
 import { createConfigError, createIssuerKeys, type IssuerResolver } from './issuer-keys.js'
@@ -165,7 +166,7 @@ function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule
   const authorization = readHeader(request, 'authorization')
   const token = SCHEME.exec(authorization ?? '')?.[1]
   if (token !== undefined) return token
-  const [value, ...others] = listCookies(cookie, readHeader(request, 'cookie') ?? '')
+  const [value, ...others] = listCookieValues(readHeader(request, 'cookie'), cookie)
   if (value === undefined) {
     if (authorization === undefined) throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
     const reason = { check: 'Authorization', expected: 'DIDAuth <token> or Bearer <token>' }
@@ -175,11 +176,4 @@ function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule
   assertSameSite({ method: request.method, headers }, trustedOrigins)
   if (others.length > 0) throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason: { check: 'Cookie', cookie } })
   return value
-}
-
-function listCookies(name: string, header: string): string[] {
-  return header.split(';').flatMap((pair) => {
-    const [key = '', ...value] = pair.split('=')
-    return key.trim() === name && value.length > 0 ? [value.join('=').trim()] : []
-  })
 }

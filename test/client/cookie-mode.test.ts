@@ -167,6 +167,43 @@ describe('DidAuthClient in cookie mode', () => {
   })
 })
 
+describe('DidAuthClient in cookie mode with a stale cookie at another path', () => {
+  /** Adds stale cookies to requests for some paths, until an answer deletes those of the path. */
+  const withStaleCookies = (isAffected: (path: string) => boolean, canDelete = true): typeof fetch => {
+    let isStale = true
+    const wrapped = jar.wrap(async (input, init) => {
+      const headers = new Headers(init?.headers)
+      const cookie = headers.get('cookie')
+      const stale = isStale && isAffected(new URL(String(input)).pathname)
+      if (stale) headers.set('Cookie', [cookie, 'authorization=x; refresh-token=x'].filter(Boolean).join('; '))
+      const answer = await service.fetch(input, { ...init, headers })
+      if (canDelete && stale && answer.headers.getSetCookie().length > 2) isStale = false
+      return answer
+    })
+    return wrapped
+  }
+  const code = 'DUPLICATE_COOKIE'
+  const userMessage = "Your browser has an old cookie. Delete this site's cookies, and log in again."
+
+  it.each([
+    ['logs in at the second attempt', true],
+    ['says so at each attempt, if the service cannot delete the cookie', false]
+  ])('says so at the login, and %s', async (_what, canDelete) => {
+    const auth = openTab({ fetch: withStaleCookies(() => true, canDelete) })
+    await expect(auth.logIn()).rejects.toMatchObject({ code, retryable: false, userMessage })
+    if (canDelete) expect(await auth.logIn()).toMatchObject({ did: alice.did })
+    else await expect(auth.logIn()).rejects.toMatchObject({ code })
+  })
+
+  it('says so when a refresh is refused, and not that the service cannot be reached', async () => {
+    const auth = openTab({ fetch: withStaleCookies((path) => path === '/refresh-token') })
+    await auth.logIn()
+    service.clock.seconds += 700
+    await expect(auth.fetch('/me')).rejects.toMatchObject({ code, retryable: false, userMessage, status: 401 })
+    expect(service.count('/refresh-token')).toBe(1)
+  })
+})
+
 describe('DidAuthClient in cookie mode while the service is unavailable', () =>
   it('rejects ready, and reads the session with the next request', async () => {
     await openTab().logIn()

@@ -39,6 +39,28 @@ async function startUser(options: Partial<VaultClientOptions> = {}, url = addres
   return { auth, did, client: new VaultClient({ auth, ...options }) }
 }
 
+describe('VaultClient behind a proxy that compresses answers', () => {
+  it.each(['W/"$1"', '"$1-gzip"', 'W/"$1-zstd"'])('returns and compares ETags without the form %s', async (form) => {
+    const compress: typeof fetch = async (input, init) => {
+      const answer = await fetch(input, init)
+      const etag = answer.headers.get('etag')
+      return etag === null ? answer : withHeader(answer, etag.replace(/^"(.*)"$/, form))
+    }
+    const { client } = await startUser({ fetch: compress })
+    const { client: plain } = await startUser()
+    const added = await client.add('notes', 'a', { ifMatch: (await client.get('notes')).etag })
+    expect(added.etag).toBe((await plain.get('notes', client.did)).etag)
+    const { etag } = await client.replace('notes', 'b', { ifMatch: added.etag })
+    await expectError(client.delete('notes', { ifMatch: added.etag }), { code: 'CONFLICT', etag })
+  })
+})
+
+function withHeader(answer: Response, etag: string): Response {
+  const headers = new Headers(answer.headers)
+  headers.set('etag', etag)
+  return new Response(answer.body, { status: answer.status, headers })
+}
+
 describe.each([
   ['in plain text', {}],
   ['encrypted', { encrypt: { key } }]

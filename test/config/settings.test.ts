@@ -449,6 +449,12 @@ describe('parseConfig', () => {
       ])
   )
 
+  it('names the argument for the origin of an app in trustedOrigins', () =>
+    expect(listProblemsWith({ trustedOrigins: ['https://good.example', 'tauri://localhost'] })).toEqual([
+      'trustedOrigins: received ["https://good.example", "tauri://localhost"]; ' +
+        'give http(s) origins only, and those of apps to corsOptions as its second argument'
+    ]))
+
   it('accepts unusual but valid options', () => {
     const config = {
       challengeSecret: 'x',

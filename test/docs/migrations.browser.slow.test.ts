@@ -97,7 +97,9 @@ async function prepareApp(file: string) {
   const toPort = (code: string): string =>
     code.replaceAll('localhost:3000', `localhost:${port}`).replace('listen(3000)', `listen(${port})`)
   writeFileSync(join(folder, 'before.js'), toPort(before!))
-  writeFileSync(join(folder, 'after.js'), toPort(after!))
+  // A route of the reader that changes data.
+  const route = "app.post('/note', requireUser, (req, res) => res.json({ id: req.userId }))"
+  writeFileSync(join(folder, 'after.js'), toPort(after!).replace('app.listen(', `${route}\napp.listen(`))
   const hex = '01'.repeat(32)
   const secrets = {
     SESSION_SECRET: hex,
@@ -120,7 +122,7 @@ async function prepareApp(file: string) {
       dispatchEvent(new Event('eip6963:requestProvider'))`)
     return page
   }
-  return { folder, run, openPage }
+  return { url, folder, run, openPage }
 }
 
 const readMe = (page: Page): Promise<{ id?: unknown }> =>
@@ -155,7 +157,7 @@ describe.each([
   }
 ])('the guide $file', ({ file, oldLogin, loginWithoutNonce, newLogin }) => {
   it('keeps users and open sessions, and the old code finds its new users after a return', async () => {
-    const { folder, run, openPage } = await prepareApp(file)
+    const { url, folder, run, openPage } = await prepareApp(file)
     if (file === 'FROM-BETTER-AUTH.md') {
       writeFileSync(join(folder, 'migrate.js'), CREATE_TABLES)
       await runIn(folder, process.execPath, 'migrate.js')
@@ -179,6 +181,16 @@ describe.each([
     await stopBefore()
 
     const stopAfter = await run('after.js')
+    const Cookie = (await openedBefore.context().cookies()).map(({ name, value }) => `${name}=${value}`).join('; ')
+    const sendFrom = async (site: string, method: string, path: string): Promise<number> =>
+      (await fetch(url + path, { method, headers: { Cookie, 'Sec-Fetch-Site': site } })).status
+    // Another site gets neither a write nor a logout with the old cookie, but links to the app work.
+    for (const site of ['cross-site', 'same-site']) {
+      expect(await sendFrom(site, 'POST', '/note')).toBe(403)
+      expect(await sendFrom(site, 'DELETE', '/old-session')).toBe(403)
+      expect(await sendFrom(site, 'GET', '/me')).toBe(200)
+    }
+    for (const site of ['same-origin', 'none']) expect(await sendFrom(site, 'POST', '/note')).toBe(200)
     expect(await readMe(openedBefore)).toEqual({ id })
     await returning.evaluate(`${newLogin}.then(() => 0)`)
     expect(await returning.evaluate('kit.loadMe()')).toEqual({ id })

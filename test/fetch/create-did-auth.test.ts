@@ -177,6 +177,21 @@ describe('the address of a client', () => {
     }
   )
 
+  // Cause: one stranger behind the proxy used up the nonces and logins of everybody.
+  it('is not charged for nonces if it is that of a proxy, with one warning', async () => {
+    const { didAuth, log } = create({ maxRequestsPerTimeSlot: 1, siwe: true })
+    const ask = async (forwarded: string): Promise<number | undefined> => {
+      const request = createRequest('/siwe/nonce', {})
+      request.headers.set('X-Forwarded-For', forwarded)
+      return (await didAuth.fetch(request, { clientAddress: '192.0.2.1' }))?.status
+    }
+    for (let count = 0; count < 50; count += 1) expect(await ask('198.51.100.7')).toBe(200)
+    expect(await ask('198.51.100.7')).toBe(200)
+    expect(log.filter(([fields]) => (fields as { event: string }).event === 'trust-proxy-off')).toHaveLength(1)
+    for (let count = 0; count < 50; count += 1) expect(await ask('192.0.2.1')).toBe(200)
+    expect(await ask('192.0.2.1')).toBe(429)
+  })
+
   it('does not matter for the budget of a DID', async () => {
     const { didAuth } = create({ maxRequestsPerTimeSlot: 1 })
     const name = async (user: number) =>

@@ -25,6 +25,34 @@ function createStreamed(chunkCount: number, headers: Record<string, string> = {}
   return { seen, request: create(new Request(url, { method: 'POST', headers, body: stream, duplex: 'half' })) }
 }
 
+describe('the address of a client', () => {
+  const findProxy = (clientAddress: unknown, forwarded?: string): string | undefined => {
+    const headers: Record<string, string> = forwarded === undefined ? {} : { 'X-Forwarded-For': forwarded }
+    return create(new Request(url, { headers }), clientAddress).unknownProxy
+  }
+
+  it.each([
+    ['127.0.0.1', '192.0.2.1'],
+    ['10.0.0.1', '192.0.2.1, 10.0.0.2'],
+    ['::1', '2001:db8::1'],
+    ['192.0.2.1', 'unknown']
+  ])('is that of a proxy if %s is not in X-Forwarded-For: %s', (clientAddress, forwarded) => {
+    expect(findProxy(clientAddress, forwarded)).toMatch(/^X-Forwarded-For does not contain clientAddress/)
+  })
+
+  it.each([
+    ['192.0.2.1', undefined],
+    ['192.0.2.1', '192.0.2.1'],
+    ['192.0.2.1:4000', '198.51.100.7,192.0.2.1 , 10.0.0.1'],
+    ['::ffff:192.0.2.1', '192.0.2.1:80'],
+    ['2001:DB8:0:0::1', '[2001:db8::1]:443'],
+    [undefined, '192.0.2.1'],
+    ['unknown', '192.0.2.1']
+  ])('is not known to be that of a proxy: %s with X-Forwarded-For: %s', (clientAddress, forwarded) => {
+    expect(findProxy(clientAddress, forwarded)).toBeUndefined()
+  })
+})
+
 describe('the body of a Request', () => {
   it('may have as many bytes as allowed', async () => {
     const { request } = createStreamed(3)

@@ -98,9 +98,38 @@ describe('cookie mode', () => {
     const { me, send, Cookie, refreshToken } = await loggedIn()
     const spoilt = spoil(Cookie)
     await me({ Cookie: spoilt }).expect(401, 'Duplicate cookie')
-    await send('/logout', spoilt).expect(401, 'Duplicate cookie')
     await send('/refresh-token', spoilt, { refreshToken }).expect(401, 'Duplicate cookie')
     await send('/refresh-token').expect(200)
+  })
+
+  // Cause: a stale cookie at another path hid each new one, so that every request was refused after each login.
+  it.each([
+    ['/me?a=/b', ['/', '/me', '/me/']],
+    ['/me/', ['/', '/me', '/me/']]
+  ])('deletes both cookies at the levels of %s with the 401 for duplicates', async (path, paths) => {
+    const { get, Cookie } = await loggedIn()
+    const Spoilt = `${Cookie}; authorization=x`
+    const both = paths.flatMap((one) => [`authorization=; Path=${one};`, `refresh-token=; Path=${one};`])
+    for (const site of [{}, { 'Sec-Fetch-Site': 'same-origin' }]) {
+      const cookies = setCookies(await get(path, { Cookie: Spoilt, ...site }).expect(401, 'Duplicate cookie'))
+      expect(cookies.map((cookie) => /^.*?; Path=[^;]*;/.exec(cookie)?.[0])).toEqual(both)
+      for (const cookie of cookies) expect(cookie).toContain('; Expires=Thu, 01 Jan 1970 00:00:00 GMT; ')
+    }
+    for (const site of ['cross-site', 'same-site']) {
+      const foreign = await get(path, { Cookie: Spoilt, 'Sec-Fetch-Site': site }).expect(401, 'Duplicate cookie')
+      expect(setCookies(foreign)).toEqual([])
+    }
+  })
+
+  it('deletes cookies below a mount path, and none with another refusal', async () => {
+    const { post, get } = await testApp({ useCookies: true }, { prefix: '/api/v1' })
+    const Cookie = 'refresh-token=y; refresh-token=x'
+    const answer = await post('/api/v1/refresh-token', undefined, { Cookie }).expect(401, 'Duplicate cookie')
+    const paths = setCookies(answer).map((cookie) => /Path=([^;]*)/.exec(cookie)![1]!)
+    expect(new Set(paths)).toEqual(
+      new Set(['/', '/api', '/api/', '/api/v1', '/api/v1/', '/api/v1/refresh-token', '/api/v1/refresh-token/'])
+    )
+    expect(setCookies(await get('/api/v1/me', { Cookie: 'authorization=x' }).expect(401))).toEqual([])
   })
 
   it.each([

@@ -6,6 +6,7 @@ import { createDidAuth } from 'express-did-auth/fetch'
 import request from 'supertest'
 import { appClient } from '../support/servers/app-client.js'
 import { challengeSecret } from '../support/fixtures/fixtures.js'
+import { refusal } from '../support/fixtures/refusal.js'
 import { testApp } from '../support/servers/test-app.js'
 import { testConfig } from '../../src/testing/index.js'
 
@@ -40,6 +41,36 @@ describe('corsOptions', () => {
       origin: [],
       credentials: true
     }))
+
+  const apps = [
+    'tauri://localhost',
+    'capacitor://localhost',
+    `chrome-extension://${'a'.repeat(32)}`,
+    'app://a.b-c:8080'
+  ]
+
+  it('allows further origins, also of apps', () =>
+    expect(corsOptions(settings, [page, 'https://other.example', ...apps]).origin).toEqual([
+      serviceUrl,
+      page,
+      'https://other.example',
+      ...apps
+    ]))
+
+  it.each([['null'], ['*'], ['Tauri://localhost'], ['tauri://localhost/'], ['tauri:'], ['https://a.example:443'], [5]])(
+    'throws ERR_CONFIG for the origin %j',
+    (origin) => {
+      const origins = [origin as string]
+      expect(() => corsOptions(settings, origins)).toThrow(/^corsOptions: origins: received \[.*\]; give an array of/)
+      const trusted = { ...settings, trustedOrigins: origins }
+      expect(() => corsOptions(trusted)).toThrow(refusal('ERR_CONFIG'))
+    }
+  )
+
+  it.each(apps)('throws ERR_CONFIG for the trusted origin %s, and names the second argument', (origin) => {
+    const remedy = 'give http(s) origins only, and those of apps to corsOptions as its second argument'
+    expect(() => corsOptions({ ...settings, trustedOrigins: [page, origin] })).toThrow(remedy)
+  })
 
   it('reads the settings of setupDidAuth and createDidAuth', () => {
     const config: DidAuthConfig = { ...testConfig(), ...settings, challengeSecret, useCookies: true }

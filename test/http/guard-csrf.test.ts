@@ -70,6 +70,16 @@ describe('the guard against cross-site requests', () => {
     await post('/logout', undefined, own).expect(200)
   })
 
+  it('allows the form of an own page whose Referrer-Policy makes its Origin null, and no sandbox', async () => {
+    const { post, logInForCookies } = await guardedApp()
+    const own = { Cookie: await logInForCookies(), Origin: 'null', 'Sec-Fetch-Site': 'same-origin' }
+    for (const site of ['cross-site', 'same-site', 'none']) {
+      await post('/thing', undefined, { ...own, 'Sec-Fetch-Site': site }).expect(403, REFUSAL)
+    }
+    await post('/thing', undefined, own).expect(200)
+    await post('/logout', undefined, own).expect(200)
+  })
+
   it("ignores the host's own open routes", async () => {
     const { post } = await guardedApp()
     await post('/open', undefined, evil).expect(200, 'open')

@@ -78,7 +78,6 @@ describe('POST /logout in cookie mode', () => {
   it.each<[string, number, (test: LoggedIn) => Promise<request.Response>]>([
     ['without any token', 401, async ({ send }) => send('')],
     ['with cookies of no meaning', 401, async ({ send }) => send('authorization=x; refresh-token=y')],
-    ['with two cookies of one name', 401, async ({ send, Cookie }) => send(`${Cookie}; ${Cookie}`)],
     [
       'when all has expired and was deleted',
       401,
@@ -99,6 +98,32 @@ describe('POST /logout in cookie mode', () => {
     const response = await answer({ ...(await loggedIn({ clock, store })), clock })
     expect(response.status).toBe(status)
     expect(clearedBy(response)).toEqual(BOTH)
+  })
+
+  it('ends the sessions of the first 4 cookies of each name, and answers 200', async () => {
+    const { logInForCookies, post, send } = await loggedIn()
+    const logIns = await Promise.all(
+      Array.from({ length: 6 }, (_, index) => logInForCookies(createNumberedWallet(index + 1)))
+    )
+    const tokens = logIns.map(readCookieTokens)
+    const access = tokens.slice(0, 2).map(({ accessToken }) => `authorization=${accessToken}`)
+    const refresh = tokens.slice(2).map(({ refreshToken }) => `refresh-token=${refreshToken}`)
+    const answer = await send([...access, 'refresh-token=x', ...refresh].join('; ')).expect(200, '')
+    expect(new Set(clearedBy(answer))).toEqual(new Set(BOTH))
+    const Paths = setCookies(answer).map((cookie) => /Path=([^;]*)/.exec(cookie)![1])
+    expect(new Set(Paths)).toEqual(new Set(['/', '/logout', '/logout/']))
+    const statuses = await Promise.all(
+      tokens.map(async ({ refreshToken }) => (await post('/refresh-token', { refreshToken })).status)
+    )
+    expect(statuses).toEqual([401, 401, 401, 401, 401, 200])
+  })
+
+  it('answers 200 to duplicate cookies of no meaning, and 503 if the store is unavailable', async () => {
+    const { store, state } = breakableStore('endSession')
+    const { send, Cookie } = await loggedIn({ store })
+    await send('authorization=x; authorization=y').expect(200, '')
+    state.isBroken = true
+    await send(`${Cookie}; authorization=x`).expect(503)
   })
 
   it('clears both cookies if the store is unavailable: 503', async () => {
@@ -126,6 +151,13 @@ describe('POST /logout in cookie mode', () => {
     const headers = { Origin: 'https://evil.example', Authorization: 'Bearer x' }
     expect(setCookies(await send(undefined, headers).expect(403, 'Cross-origin request refused'))).toEqual([])
     await refreshed().expect(200)
+  })
+
+  // Browsers add the password of a page to requests that other sites cause.
+  it('clears nothing for another site with a password in addition to no cookie', async () => {
+    const { send } = await loggedIn()
+    const headers = { Origin: 'https://evil.example', Authorization: 'Basic eDp5' }
+    expect(setCookies(await send('', headers).expect(403, 'Cross-origin request refused'))).toEqual([])
   })
 
   it('reads the refresh token from the body if there is no cookie', async () => {

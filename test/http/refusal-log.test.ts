@@ -42,7 +42,7 @@ describe('the log of refused requests', () => {
     })
     expect(refusals()).toEqual([
       { event: 'request-refused', code: 'ERR_ACCESS_TOKEN_MISSING' },
-      refused('ERR_ACCESS_TOKEN', 'Authorization', 'DIDAuth <token>'),
+      refused('ERR_ACCESS_TOKEN_MISSING', 'Authorization', 'DIDAuth <token>', 'Bearer'),
       refused('ERR_ACCESS_TOKEN', 'form', 'a compact JWT of at most 4096 bytes'),
       refused('ERR_DID', 'did', 'a DID of at most 128 characters', 'string'),
       refused('ERR_SIGNATURE', 'sig', '0x and 130 hexadecimal digits', 'string'),
@@ -134,7 +134,7 @@ describe('the log of refused requests', () => {
     const test = await testApp()
     for (let number = 0; number < 2; number += 1) {
       await test.me().expect(401)
-      await test.me({ Authorization: 'Bearer secret' }).expect(401)
+      await test.me({ Authorization: 'DIDAuth' }).expect(401)
       await sendForeignLogin(test)
     }
     const message = 'first refusal of this code: pass a logger with debug for the reason'

@@ -66,12 +66,31 @@ describe('requireDid', () => {
     }
   })
 
-  it.each(['Bearer T', 'Basic T', 'T', 'DIDAuthT', 'DIDAuth', 'DIDAuth T T', 'DIDAuth "T"', 'DIDAuth,T', 'DIDAuth T,'])(
+  it.each(['Bearer T', 'Basic T', 'T', 'DIDAuthT', 'Bearer', ''])(
+    'is missing in Authorization: %s, which is the token of another service or none',
+    async (form) => {
+      const { logIn, me, get } = await testApp(
+        {},
+        { after: (app, { optional }) => app.get('/open', optional, (req, res) => res.json({ user: req.user ?? null })) }
+      )
+      const { accessToken } = await logIn()
+      const headers = { Authorization: form.replaceAll('T', accessToken) }
+      await me(headers).expect(401, 'Missing access token')
+      await get('/open', headers).expect(200, { user: null })
+    }
+  )
+
+  it.each(['DIDAuth', 'DIDAuth T T', 'DIDAuth "T"', 'DIDAuth,T', 'DIDAuth T,'])(
     'responds 401 to Authorization: %s',
     async (form) => {
-      const { logIn, me } = await testApp()
+      const { logIn, me, get } = await testApp(
+        {},
+        { after: (app, { optional }) => app.get('/open', optional, (_req, res) => res.send('open')) }
+      )
       const { accessToken } = await logIn()
-      await me({ Authorization: form.replaceAll('T', accessToken) }).expect(401, 'Invalid access token')
+      const headers = { Authorization: form.replaceAll('T', accessToken) }
+      await me(headers).expect(401, 'Invalid access token')
+      await get('/open', headers).expect(401, 'Invalid access token')
     }
   )
 

@@ -209,6 +209,17 @@ describe('requireDid with resourceIssuer', () => {
     await orders.me(as).expect(200)
   })
 
+  it('refuses every Bearer that is no good token, also with optional', async () => {
+    const orders = await testApp(
+      { serviceUrl: ORDERS, resourceIssuer: { issuer: (await startIssuer()).url } },
+      { after: (app, { optional }) => app.get('/open', optional, (_req, res) => res.send('open')) }
+    )
+    for (const Authorization of ['Bearer a.b.c', 'Bearer', 'Bearer a b', 'DIDAuth']) {
+      await orders.get('/open', { Authorization }).expect(401, 'Invalid access token')
+    }
+    await orders.get('/open', { Authorization: 'Basic eDp5' }).expect(200, 'open')
+  })
+
   it('charges the same quota as tokens of this service', async () => {
     const issuer = await startIssuer()
     const orders = await createOrdersApp(issuer, { maxRequestsPerTimeSlot: 2 })

@@ -220,6 +220,8 @@ describe('verify.request', () => {
     ['the cookie of a request of our page', 'POST', { ...cookie, origin }],
     ['the cookie of a trusted origin', 'DELETE', { ...cookie, origin: 'https://app.example' }],
     ['the cookie of the same origin', 'POST', { ...cookie, 'sec-fetch-site': 'same-origin' }],
+    ['the cookie in addition to a password', 'POST', { ...cookie, authorization: 'Basic eDp5' }],
+    ['the cookie of a form without referrer', 'POST', { ...cookie, origin: 'null', 'sec-fetch-site': 'same-origin' }],
     ['the cookie of no browser', 'POST', cookie],
     [
       'a header in addition to the cookie of another site',
@@ -249,7 +251,7 @@ describe('verify.request', () => {
     [
       'that of a sandbox',
       'POST',
-      { ...noAuthorization, origin: 'null', 'sec-fetch-site': 'same-origin' },
+      { ...noAuthorization, origin: 'null', 'sec-fetch-site': 'cross-site' },
       'ERR_CROSS_ORIGIN'
     ],
     ['the cookie of a sibling', 'PUT', { ...noAuthorization, 'sec-fetch-site': 'same-site' }, 'ERR_CROSS_ORIGIN']

@@ -1,5 +1,5 @@
 import { acceptedLoginDomains, MAX_LOGIN_DOMAINS } from 'express-did-auth/protocol'
-import { isLoopbackHost, parseHttpUrl } from 'express-did-auth/server-kit'
+import { isLoopbackHost, isOrigin, parseHttpUrl } from 'express-did-auth/server-kit'
 import { findSettingWarnings } from '../../config/setting-warnings.js'
 import type { ServerEnv } from '../../config/read-env.js'
 import { ownCommand } from '../../config/startup-error.js'
@@ -55,7 +55,9 @@ function checkPages(env: ServerEnv, url: URL): Findings {
   const { TRUSTED_ORIGINS: trusted, CORS_ORIGINS: readable } = env
   const { LOGIN_DOMAINS: domains = [], USE_COOKIES: usesCookies = false } = env
   const acceptedDomains = acceptedLoginDomains(url.href.replace(/\/$/, ''), domains)
-  const origins = [...new Set([...trusted, ...readable])].filter((origin) => origin !== url.origin)
+  // Origins of apps, such as tauri://localhost, have no site, and only read responses.
+  const pages = [...new Set([...trusted, ...readable])].filter(isOrigin)
+  const origins = pages.filter((origin) => origin !== url.origin)
   const tooMany = `${acceptedDomains.length} login domains are configured; the maximum is ${MAX_LOGIN_DOMAINS}`
   const domainFinding =
     acceptedDomains.length > MAX_LOGIN_DOMAINS && change('login-domains', tooMany, 'LOGIN_DOMAINS=…')

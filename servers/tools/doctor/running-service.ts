@@ -1,5 +1,5 @@
 import { loadCurve } from 'express-did-auth'
-import { isLoopbackHost, isObject, parseHttpUrl, readField } from 'express-did-auth/server-kit'
+import { isLoopbackHost, isObject, isOrigin, parseHttpUrl, readField } from 'express-did-auth/server-kit'
 import { readValidEnv, type Env } from '../../config/read-env.js'
 import { describeReason } from '../../config/startup-error.js'
 import { limitMilliseconds } from '../../config/time-limits.js'
@@ -29,7 +29,7 @@ export async function checkService(
   maxMilliseconds = limitMilliseconds.doctorService
 ): Promise<Findings> {
   const { TRUSTED_ORIGINS, CORS_ORIGINS, TRUST_PROXY, SERVICE_URL } = readValidEnv(env, 'auth', false).env
-  const pages = [...new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS])]
+  const pages = [...new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS.filter(isOrigin)])]
   const trustProxy = parseHttpUrl(SERVICE_URL ?? '')?.origin === url.origin ? TRUST_PROXY : undefined
   const signal = AbortSignal.timeout(maxMilliseconds)
   const service = new ServiceUnderTest({ url, protectedPath: '/me', curve: await loadCurve(), signal })

@@ -1,5 +1,5 @@
 import { browser, type DeviceKeyPair } from '../wire/browser.js'
-import { CHALLENGE, CROSS_ORIGIN, NOT_SIGNED_IN, REFUSED } from '../wire/error-codes.js'
+import { CHALLENGE, CROSS_ORIGIN, DUPLICATE_COOKIE, NOT_SIGNED_IN, REFUSED } from '../wire/error-codes.js'
 import type { DidAuthClientError } from '../wire/errors.js'
 import { parseServiceUrl, readAll, readText, type Answer, type PlainErrorKind, type Service } from '../wire/request.js'
 import { local, memory, type ClientStorage } from './storage.js'
@@ -20,6 +20,7 @@ const meanings = [
   [/^ERR_(CHALLENGE|SIGNATURE|MESSAGE$)/, CHALLENGE],
   [/^ERR_(CROSS|DEVICE_P|MESSAGE_)/, CROSS_ORIGIN],
   [/^ERR_(ACCESS|SESSION_E)/, NOT_SIGNED_IN],
+  [/^ERR_DUP/, DUPLICATE_COOKIE],
   [/^ERR_(BUSINESS|CONTRACT|CREDENTIAL|DI[DS]|NETWORK)/, REFUSED]
 ] as const
 

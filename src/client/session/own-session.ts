@@ -1,5 +1,5 @@
 import { browser } from '../wire/browser.js'
-import { PROTOCOL, UNAVAILABLE } from '../wire/error-codes.js'
+import { DUPLICATE_COOKIE, PROTOCOL, UNAVAILABLE } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields } from '../wire/json.js'
 import { sendAsDevice } from './load-device-key.js'
@@ -60,6 +60,17 @@ export async function startSession(
   const { usesCookies } = setting
   const received = usesCookies ? await readOwnSession(setting) : parseTokens(body)
   if (received?.did !== did) {
+    // `GET /session` shows no session if two cookies have one name. A logout then deletes both, and succeeds.
+    if (
+      usesCookies &&
+      !received &&
+      (await sendLogout(setting, {}).then(
+        () => true,
+        () => false
+      ))
+    ) {
+      throw new DidAuthClientError(DUPLICATE_COOKIE)
+    }
     const userMessage = received ? undefined : 'Your browser stored no cookie. Open the page over https.'
     throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Check cookies`, userMessage })
   }
@@ -71,7 +82,7 @@ export async function startSession(
  * sent. If the response is lost, a retry with that key is not mistaken for token theft. Only a refusal of the stored
  * refresh token deletes the tokens.
  *
- * @throws DidAuthClientError SESSION_ENDED; UNAVAILABLE for any other failure, which keeps the tokens
+ * @throws DidAuthClientError SESSION_ENDED; DUPLICATE_COOKIE, or UNAVAILABLE for any other failure, which keep the tokens
  */
 export async function renewSession(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   if (isServer(setting)) return
@@ -98,7 +109,7 @@ export async function endSession(setting: Setting, keeper: SessionKeeper): Promi
   if (usesCookies) await keeper.end(record, 'loggedOut')
 }
 
-function sendLogout(setting: Setting, { pair, accessToken }: SessionRecord): Promise<unknown> {
+function sendLogout(setting: Setting, { pair, accessToken }: Partial<SessionRecord>): Promise<unknown> {
   return askJson(setting, {
     method: 'POST',
     path: setting.paths.logout,
@@ -184,6 +195,7 @@ async function handleRefreshFailure(
   // Copies the fields of the error without its prototype.
   // eslint-disable-next-line @typescript-eslint/no-misused-spread
   const details = { ...cause, message, userMessage, cause }
+  if (cause.code === 'DUPLICATE_COOKIE') return cause
   if (!isRefusal(cause)) return new DidAuthClientError(UNAVAILABLE, details)
   if (isFirst && !setting.usesCookies && serverCode === 'ERR_REFRESH_TOKEN') {
     await sendLogout(setting, { ...stored, accessToken: '' }).catch(() => undefined)

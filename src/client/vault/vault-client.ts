@@ -1,4 +1,5 @@
 import { canonicalDid } from '../../protocol/canonical-did.js'
+import { normalizeEntityTag } from '../../protocol/entity-tag.js'
 import * as codes from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { isText, parseFields } from '../wire/json.js'
@@ -243,9 +244,9 @@ function joinPath(...segments: readonly (string | undefined)[]): string {
 /** Creates the context that binds a ciphertext to its user and key, so that it cannot be moved. */
 const createContext = (did: string, key: string): string => [canonicalDid(did), key, VERSION].join('\n')
 
-/** Reads the ETag of a list from a response. */
+/** Reads the ETag of a list from a response, which a proxy may have compressed. */
 function readEtag({ response }: Answer): string {
-  return response.headers.get('etag') ?? ''
+  return normalizeEntityTag(response.headers.get('etag') ?? '')
 }
 
 /** Reads the headers that responses to all writes have. */

@@ -29,6 +29,11 @@ export const UNAVAILABLE = [
 ] as const
 /** The service rejects the origin of this page: its `trustedOrigins` must list it. */
 export const CROSS_ORIGIN = ['CROSS_ORIGIN', 'The service refused this page. Contact its operator.'] as const
+/** The browser sends two cookies of one name: an old one at another path hides that of the login. */
+export const DUPLICATE_COOKIE = [
+  'DUPLICATE_COOKIE',
+  "Your browser has an old cookie. Delete this site's cookies, and log in again."
+] as const
 /** The response is not of this protocol: HTML, other JSON, a redirect, 404. */
 export const PROTOCOL = ['PROTOCOL', 'The service failed. Contact its operator.'] as const
 /** Status 412 of the vault: the list has another ETag than `ifMatch`, or exists despite `ifNoneMatch`. */

@@ -205,6 +205,17 @@ describe('readEnv', () => {
     }
   )
 
+  it('accepts origins of apps as CORS_ORIGINS only', () => {
+    const text = 'https://app.example, tauri://localhost,capacitor://localhost'
+    expect(readRefusal({ TRUSTED_ORIGINS: text, CORS_ORIGINS: `${text},null` }).split('\n')).toEqual([
+      'Invalid environment variables:',
+      `  - TRUSTED_ORIGINS: received "${text}"; give http(s) origins only, and those of apps as CORS_ORIGINS`,
+      `  - CORS_ORIGINS: received "${text},null"; give origins separated by commas, such as https://app.example`
+    ])
+    const { CORS_ORIGINS } = readEnv({ CORS_ORIGINS: text }, 'auth', false)
+    expect(CORS_ORIGINS).toEqual(['https://app.example', 'tauri://localhost', 'capacitor://localhost'])
+  })
+
   it('names all invalid variables in one message', () => {
     const message = readRefusal({
       PORT: '65536',

@@ -290,7 +290,7 @@ describe('GET /openapi.json', () => {
     const { body, headers } = await request(server.listener).get('/openapi.json').expect(200)
     expect(headers['content-type']).toBe('application/json; charset=utf-8')
     expect(body).toEqual({ ...documents[name], servers: [{ url: `https://${name}.example` }] })
-    await request(server.listener).get('/openapi.json').set('If-None-Match', headers.etag!).expect(304)
+    await request(server.listener).get('/openapi.json').set('If-None-Match', `W/${headers.etag}`).expect(304)
   })
 
   it.each(servers)('documents the status of every GET at %s with `If-None-Match: *`', async (name, start) => {

@@ -127,6 +127,10 @@ describe('RELAY_OPEN_READS=true', () => {
     expect((await read('missing')).status).toBe(404)
   })
 
+  it('answers a read with the password of a site, which is no token', async () => {
+    expect((await read(cid, { Authorization: 'Basic eDp5' })).status).toBe(200)
+  })
+
   it('opens no other route', async () => {
     const posted = await request(relay.listener).post('/file').send({ file: 'a' })
     expect([posted.status, posted.text]).toEqual([401, 'Missing access token'])

@@ -190,6 +190,19 @@ describe('conditional writes', () => {
     await user.read('k').expect(200, [])
   })
 
+  const compressed = ['gzip', 'br', 'zstd', 'deflate'].map(
+    (suffix) => (etag: string) => etag.replace(/"$/, `-${suffix}"`)
+  )
+  it.each([(etag: string) => `W/${etag}`, ...compressed, (etag: string) => `"other", W/${compressed[0]!(etag)}`])(
+    'succeed with the ETag of an answer that a proxy compressed (%#)',
+    async (change) => {
+      await user.post('k', 'a').expect(201)
+      const etag = await readEtag('k')
+      await user.put('k', 'b').set('If-Match', change(etag)).expect(200).expect('Cache-Control', 'no-transform')
+      await user.put('k', 'c').set('If-Match', change(etag)).expect(412)
+    }
+  )
+
   it.each([
     ['If-Match', 'unquoted'],
     ['If-Match', '*, "a"'],

@@ -1,0 +1,46 @@
+/** Maximum number of path levels at which stale cookies are deleted. */
+const MAX_LEVELS = 8
+
+/** Path that a cookie can have: printable ASCII without `;`, and at most as long as browsers accept. @see RFC 6265bis */
+const COOKIE_PATH = /^\/[\x21-\x3a\x3c-\x7e]{0,1022}$/
+
+/** Values of `Sec-Fetch-Site` with which the answer may delete cookies. Clients other than browsers send none. */
+const OWN_SITES: ReadonlySet<unknown> = new Set([undefined, 'same-origin', 'none'])
+
+/** Attributes of each cookie with a token. */
+export const COOKIE_ATTRIBUTES = 'HttpOnly; Secure; SameSite=Strict'
+
+/** Lists the values of a cookie in a `Cookie` header, as the client sent them. A header may have several of one name. */
+export function listCookieValues(header: string | undefined, name: string): string[] {
+  if (header === undefined) return []
+  return header.split(';').flatMap((pair) => {
+    const end = pair.indexOf('=')
+    return end >= 0 && pair.slice(0, end).trim() === name ? [pair.slice(end + 1).trim()] : []
+  })
+}
+
+/** Returns the headers `Set-Cookie` by which a browser deletes cookies at some paths. */
+export function expireCookies(names: readonly string[], paths: readonly string[]): string[] {
+  const expires = new Date(0).toUTCString()
+  return paths.flatMap((path) =>
+    names.map((name) => `${name}=; Path=${path}; Expires=${expires}; ${COOKIE_ATTRIBUTES}`)
+  )
+}
+
+/**
+ * Lists the paths at which a request may have a stale cookie: `/`, the path of the request and each path above it, with
+ * and without last slash. None for a page of another site, which must not delete cookies of its visitor.
+ * @param originalUrl - path and query as the client sent them
+ * @see RFC 6265bis, section 5.1.4: browsers send a cookie whose path the request path begins with
+ */
+export function listStalePaths(originalUrl: string, secFetchSite: unknown): string[] {
+  if (!OWN_SITES.has(secFetchSite)) return []
+  const [path = ''] = originalUrl.split(/[?#]/, 1)
+  const segments = path
+    .replace(/\/$/, '')
+    .split('/')
+    .slice(1, 1 + MAX_LEVELS)
+  const levels = segments.map((_segment, index) => `/${segments.slice(0, index + 1).join('/')}`)
+  const paths = ['/', ...levels.flatMap((level) => [level, `${level}/`])]
+  return [...new Set(paths)].filter((one) => COOKIE_PATH.test(one))
+}
