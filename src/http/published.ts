@@ -21,6 +21,7 @@ const AFTER = /[?&]after=([^&]*)/
 /**
  * Answers `GET /.well-known/ended-sessions?after=<seconds>` with the signed list of ended sessions, or 304 if the
  * request has its ETag.
+ * @throws DidAuthError ERR_INVALID, ERR_TOO_MANY_REQUESTS, ERR_STORE, ERR_SIGNER
  */
 export async function answerEndedSessions(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
   const text = AFTER.exec(request.originalUrl)?.[1]
@@ -28,7 +29,8 @@ export async function answerEndedSessions(http: HttpParts, request: HttpRequest)
     throw new DidAuthError('ERR_INVALID', { reason: { check: 'after', expected: 'whole seconds' } })
   }
   const parts = await http.parts()
-  const { jwt, etag } = await parts.endedSessionLists.publish(parts, text === undefined ? undefined : Number(text))
+  const after = text === undefined ? undefined : Number(text)
+  const { jwt, etag } = await parts.endedSessionLists.publish(parts, after, http.callerOf(request))
   const headers = { 'Access-Control-Allow-Origin': '*', 'Cache-Control': 'max-age=1', ETag: etag }
   if (matchesETag(request.headers['if-none-match'], etag)) return { status: 304, headers }
   return { status: 200, headers: { ...headers, 'Content-Type': 'application/jwt' }, body: jwt }

@@ -79,7 +79,7 @@ describe('a removal beside the first write of an owner', () => {
       const { text } = translate(statement)
       texts.push(text)
       const rows = texts.length === 1 ? [] : [row]
-      return { rows, rowCount: rows.length }
+      return { rows, rowCount: rows.length, isRepeat: false }
     }
     const dialect = createPostgresContents('vault')
     const translate = createTranslator(dialect)
