@@ -7,8 +7,8 @@ import { createRouteUrl } from '../protocol/parse-url.js'
 import { jsonAnswer } from './answers.js'
 import type { HttpParts } from './guard.js'
 
-/** Headers of public documents: pages of every origin may read them, and caches keep them for 5 minutes. */
-const PUBLIC_HEADERS = { 'Access-Control-Allow-Origin': '*', 'Cache-Control': 'public, max-age=300' }
+/** Header of public documents: caches keep them for 5 minutes. */
+const PUBLIC_HEADERS = { 'Cache-Control': 'public, max-age=300' }
 
 /** Answers `GET /.well-known/jwks.json` with the public keys of resource tokens. */
 export async function answerKeys(http: HttpParts): Promise<HttpAnswer> {
@@ -31,7 +31,7 @@ export async function answerEndedSessions(http: HttpParts, request: HttpRequest)
   const parts = await http.parts()
   const after = text === undefined ? undefined : Number(text)
   const { jwt, etag } = await parts.endedSessionLists.publish(parts, after, http.callerOf(request))
-  const headers = { 'Access-Control-Allow-Origin': '*', 'Cache-Control': 'max-age=1', ETag: etag }
+  const headers = { 'Cache-Control': 'max-age=1', ETag: etag }
   if (matchesETag(request.headers['if-none-match'], etag)) return { status: 304, headers }
   return { status: 200, headers: { ...headers, 'Content-Type': 'application/jwt' }, body: jwt }
 }

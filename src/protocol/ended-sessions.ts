@@ -4,7 +4,7 @@ import { isDid, isEthrDid } from './did.js'
 import { encodeBase64url } from './encoding.js'
 import { isObject } from './json.js'
 import { parseJwt, type ParsedJwt } from './jwt.js'
-import { isSecureUrl } from './parse-url.js'
+import { isSameUrl, isSecureUrl } from './parse-url.js'
 
 /** Maximum length of a list, in bytes. A list of {@link MAX_ENDED_PER_LIST} sessions has about 190 KiB. */
 export const MAX_ENDED_LIST_BYTES = 512 * 1024
@@ -86,7 +86,7 @@ export function parseEndedSessions(
   const { alg, typ, ...otherFields } = parsed.header
   if (alg !== 'ES256K' || typ !== ENDED_LIST_TYPE || Object.keys(otherFields).length > 0) return undefined
   const { iss, aud, exp, after, until, more, ended } = parsed.payload
-  if (typeof iss !== 'string' || !issuers.includes(iss) || aud !== audience) return undefined
+  if (typeof iss !== 'string' || !issuers.includes(iss) || !isSameUrl(audience, aud)) return undefined
   if (!isTime(exp) || !isTime(after) || !isTime(until) || typeof more !== 'boolean' || !isTagList(ended))
     return undefined
   if (nowSeconds >= exp || after > (requestedAfter ?? nowSeconds - RESOURCE_TOKEN_SECONDS)) return undefined
