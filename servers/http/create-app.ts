@@ -71,7 +71,11 @@ export function createApp(
   app.set('trust proxy', env.TRUST_PROXY)
   app.use(addRequestId, helmet())
   const origins = listReadableOrigins({ env, serviceUrls })
-  if (origins.length > 0) app.use(cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS }))
+  if (origins.length > 0) {
+    const handleCors = cors({ origin: origins, credentials: env.USE_COOKIES === true, ...CORS })
+    // The library answers preflight requests of every origin to public documents and to the token endpoint.
+    app.use((req, res, next) => (isPublicPreflight(req, env.name) ? next() : handleCors(req, res, next)))
+  }
   const onNotReady = (reasons: Readonly<Record<string, string>>, req: Request): void =>
     log.warn(
       { event: 'not-ready', requestId: findRequestId(req), reasons },
@@ -181,6 +185,11 @@ export function listReadableOrigins({ env, serviceUrls }: Pick<ServerAppParts, '
   const authUrl = env.PAGE && env.name !== 'auth' ? (serviceUrls?.get('auth') ?? '') : ''
   const origin = parseHttpUrl(authUrl)?.origin
   return origin === undefined ? env.CORS_ORIGINS : [...env.CORS_ORIGINS, origin]
+}
+
+function isPublicPreflight({ method, path }: Request, server: ServerName): boolean {
+  const isPublic = path.startsWith('/.well-known/') || (server === 'auth' && path === '/token')
+  return method === 'OPTIONS' && isPublic
 }
 
 /** Creates a listener that answers 400 to a URL that Express cannot parse. Express would answer with an HTML page. */

@@ -3,7 +3,14 @@ import { DidAuthError } from '../errors.js'
 import { createSingleFlight } from '../lazy.js'
 import type { Clock, CredentialClient, CredentialStatus } from '../ports.js'
 import { isLoopbackHost, isSecureUrl, parseUrl } from '../protocol/parse-url.js'
-import { assertStatus, LIST_LIMITS, parseStatusEntries, parseStatusList } from '../protocol/status-list.js'
+import {
+  assertStatus,
+  createJsonListError,
+  isJsonList,
+  LIST_LIMITS,
+  parseStatusEntries,
+  parseStatusList
+} from '../protocol/status-list.js'
 import type { StatusEntry, StatusList } from '../protocol/status-list.js'
 import type { IsSignedByIssuer } from './credential-verifier.js'
 import { limitMilliseconds, REQUEST_SECONDS } from '../time-limits.js'
@@ -23,13 +30,15 @@ type CachedList = StatusList & { freshUntilSeconds: number }
 export function createCredentialStatus(clock: Clock, isSigned: IsSignedByIssuer, serviceUrl: string): CredentialStatus {
   const lifetimeSeconds = LIST_LIMITS.maxCacheSeconds
   const cache = new ExpiringCache<CachedList>({ lifetimeSeconds, maxEntries: MAX_CACHED_LISTS })
-  const share = createSingleFlight<CachedList>()
+  const share = createSingleFlight<CachedList | undefined>()
   const isLocal = isLoopbackHost(parseUrl(serviceUrl)?.hostname ?? '')
   const isAllowedUrl = (url: unknown): url is string => isSecureUrl(url) && (isLocal || /^https:/i.test(url))
 
-  const fetchList = async (entry: StatusEntry, network: string): Promise<CachedList> => {
+  /** Fetches a list. Returns undefined if it is in JSON, which is not supported. */
+  const fetchList = async (entry: StatusEntry, network: string): Promise<CachedList | undefined> => {
     const { status, text } = await fetchBounded(entry.url, { headers: HEADERS }, FETCH_LIMITS)
     if (status !== 200) throw new Error(`the answer has status ${String(status)}`)
+    if (isJsonList(text.trim())) return undefined
     const { parsed, gzip, purposes, cacheSeconds } = parseStatusList(text.trim(), entry, clock.nowSeconds())
     // Other requests share this call, so that it belongs to no client, which may have disconnected.
     const client = { network, isGone: () => false, chargeKey: async () => undefined }
@@ -50,6 +59,7 @@ export function createCredentialStatus(clock: Clock, isSigned: IsSignedByIssuer,
       const cause = new Error(`status list ${entry.url}: ${detail}`, { cause: error })
       throw new DidAuthError('ERR_CREDENTIAL_STATUS', { cause })
     })
+    if (list === undefined) throw createJsonListError()
     cache.set(key, list, clock.nowSeconds())
     return list
   }

@@ -6,6 +6,7 @@ import type { Curve } from '../protocol/curve.js'
 import {
   computeSessionTag,
   ENDED_LIST_SECONDS,
+  MAX_AHEAD_SECONDS,
   MAX_ENDED_LIST_BYTES,
   parseEndedSessions
 } from '../protocol/ended-sessions.js'
@@ -62,13 +63,14 @@ export class EndedSessionReader {
   readonly #tagBySession = new RecentEntries<string>()
   #periodSeconds = Infinity
   #periodBeganAt = -Infinity
-  #last: { list: EndedSessionList; url: string; etag: string | null } | undefined
+  #last: { list: EndedSessionList; url: string; etag: string | null; readAtSeconds: number } | undefined
   /** Time at which the last accepted list was known to be current. */
   #freshAtSeconds = -Infinity
   #polledAtSeconds = -Infinity
   #poll: Promise<void> | undefined
   #hasWaited = false
   #hasWarned = false
+  #hasWarnedOfClock = false
 
   constructor(parts: EndedSessionReaderParts, options: EndedSessionsOptions = {}) {
     const { pollSeconds = 2, maxStaleSeconds = 30, whenStale = 'refuse', waitUntil } = options
@@ -136,19 +138,24 @@ export class EndedSessionReader {
 
   async #readLists(): Promise<void> {
     const source = await this.#parts.findSource()
-    const lastUntil = this.#last?.list.until ?? -Infinity
+    // An end in the future comes from a wrong clock: the list has nothing that ended after it was read.
+    const lastUntil = Math.min(this.#last?.list.until ?? -Infinity, this.#last?.readAtSeconds ?? Infinity)
     // After a long pause, the publisher has dropped what ended first: the whole list is read again.
     const isRecent = this.#parts.clock.nowSeconds() - lastUntil <= RESOURCE_TOKEN_SECONDS
     let after = isRecent ? lastUntil : undefined
     for (let count = 0; count < MAX_LISTS_PER_POLL; count += 1) {
-      const { more, until } = await this.#readList(source, after)
-      if (!more || until === after) return
-      after = until
+      const list = await this.#readList(source, after)
+      if (list?.more !== true || list.until === after) return
+      after = list.until
     }
   }
 
-  /** Fetches the list of what ended after a time; undefined: the whole list. @throws Error if it has to be ignored */
-  async #readList(source: EndedSessionsSource, after: number | undefined): Promise<EndedSessionList> {
+  /**
+   * Fetches the list of what ended after a time; undefined: the whole list.
+   * @returns undefined if the list is ignored because a clock is wrong
+   * @throws Error if the list has to be ignored for another reason
+   */
+  async #readList(source: EndedSessionsSource, after: number | undefined): Promise<EndedSessionList | undefined> {
     const { url: listUrl, findKeys, issuers, audience } = source
     const url = after === undefined ? listUrl : `${listUrl}?after=${String(after)}`
     const etag = this.#last?.url === url ? this.#last.etag : null
@@ -170,8 +177,12 @@ export class EndedSessionReader {
     // The keys of the issuer are in `verify`, which ignores the public key.
     if (!isSignedBy({ sha256, verify: await findKeys(issuer) }, jwt, new Uint8Array()))
       throw new Error(`${url} answered a list with an invalid signature`)
+    if (list.until > now + MAX_AHEAD_SECONDS) {
+      this.#warnOfClock(url, list.until, now)
+      return undefined
+    }
     this.#add(list, now)
-    this.#last = { list, url, etag: answer.headers.get('etag') }
+    this.#last = { list, url, etag: answer.headers.get('etag'), readAtSeconds: now }
     if (!list.more) {
       this.#freshAtSeconds = now
       this.#hasWarned = false
@@ -192,6 +203,14 @@ export class EndedSessionReader {
     if (this.#tags.size + this.#earlierTags.size + list.ended.length > MAX_TAGS)
       throw new RangeError('too many sessions ended')
     for (const tag of list.ended) this.#tags.add(tag)
+  }
+
+  /** Warns once: next to an instance with the right time, such lists alternate with valid ones. */
+  #warnOfClock(url: string, until: number, now: number): void {
+    if (this.#hasWarnedOfClock) return
+    this.#hasWarnedOfClock = true
+    const reason = `${url} answered a list until ${String(until)}, and the time here is ${String(now)}: correct the clock`
+    this.#parts.logger.warn({ event: 'ended-sessions', reason }, 'a list of ended sessions from the future is ignored')
   }
 
   #warnOnce(message: string, reason?: string): void {

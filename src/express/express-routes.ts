@@ -5,7 +5,7 @@ import { rememberErrorCode } from '../error-answer.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import { createClient } from '../http/client-network.js'
 import type { HttpParts } from '../http/guard.js'
-import { answerRequest, createRouteFinder, listRoutes, type RouteMatch } from '../http/routes.js'
+import { answerRequest, answerRouteError, createRouteFinder, listRoutes, type RouteMatch } from '../http/routes.js'
 import type { HttpAnswer, HttpRequest, RequestHeaders } from '../http-messages.js'
 import { isObject, readField } from '../protocol/json.js'
 
@@ -73,8 +73,7 @@ export function mountRoutes(app: ExpressApp, http: HttpParts): void {
       next(error)
       return
     }
-    const request = new ExpressRequest(req)
-    sendAnswer(res, route.answerError?.(http, request, refusal) ?? http.answerError(request, refusal))
+    sendAnswer(res, answerRouteError(http, route, new ExpressRequest(req), refusal))
   }
 
   app.use(answer)
@@ -184,8 +183,8 @@ export function hasParsedBody(req: Request): boolean {
 export function sendAnswer(res: Response, { status, headers, cookies, body = '', errorCode }: HttpAnswer): void {
   if (errorCode !== undefined) rememberErrorCode(res, errorCode)
   if (cookies !== undefined) res.append('Set-Cookie', [...cookies])
-  // The length of a 304 would be that of the answer that the client has.
-  const length = status === 304 ? {} : { 'Content-Length': Buffer.byteLength(body) }
+  // The length of a 304 would be that of the answer that the client has. A 204 may have none.
+  const length = status === 304 || status === 204 ? {} : { 'Content-Length': Buffer.byteLength(body) }
   if (CORS_ORIGIN in headers && res.hasHeader(CORS_ORIGIN)) {
     const { [CORS_ORIGIN]: _ours, ...others } = headers
     res.writeHead(status, { ...others, ...length })

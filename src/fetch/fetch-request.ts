@@ -130,8 +130,9 @@ function refuseRest(reader: BodyReader): DidAuthError {
 
 /** Creates the response of an answer. HEAD gets no body. */
 export function toResponse({ status, headers, cookies = [], body = '' }: HttpAnswer, method: string): Response {
-  // The length of a 304 would be that of the answer that the client has.
-  const length = status === 304 ? {} : { 'Content-Length': String(new TextEncoder().encode(body).length) }
+  // The length of a 304 would be that of the answer that the client has. A 204 may have none.
+  const length =
+    status === 304 || status === 204 ? {} : { 'Content-Length': String(new TextEncoder().encode(body).length) }
   const hasBody = method !== 'HEAD' && body !== ''
   const response = new Response(hasBody ? body : null, { status, headers: { ...headers, ...length } })
   for (const cookie of cookies) response.headers.append('Set-Cookie', cookie)

@@ -1,7 +1,6 @@
+import { cutSecrets } from '../protocol/describe-value.js'
 import { isObject } from '../protocol/json.js'
 
-// Tokens, signatures, hashes and keys are long runs of these characters; words and paths contain others.
-const SECRET = /[A-Za-z0-9_-]{32,}/g
 const MAX_LENGTH = 2_000
 const MAX_DEPTH = 5
 
@@ -17,7 +16,7 @@ export function describeCause(cause: unknown, depth = 0): unknown {
       const value = cause[field]
       // Cut secrets out before shortening the text: shortening could leave a part of a secret too short to be found.
       const isText = typeof value === 'string' || typeof value === 'number'
-      return isText ? [[field, String(value).replace(SECRET, '[cut]').slice(0, MAX_LENGTH)]] : []
+      return isText ? [[field, cutSecrets(String(value)).slice(0, MAX_LENGTH)]] : []
     })
     const { cause: deeper } = cause
     return { ...Object.fromEntries(texts), ...(deeper !== undefined && { cause: describeCause(deeper, depth + 1) }) }

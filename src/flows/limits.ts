@@ -35,7 +35,7 @@ const UNCHARGED_IF_SHARED: ReadonlySet<Quota['budget']> = new Set(['logins', 'no
  * - `machines`: tokens of machines whose network is unknown or hidden by a proxy
  * - `nonces`: requested nonces; pages request one even if the visitor does not log in
  * - `contracts`: proofs that a blockchain node verifies
- * - `reads`: reads without a token
+ * - `reads`: reads without a token, and lists of ended sessions except for the newest
  */
 export type Budget = 'didRequests' | 'failedProofs' | 'logins' | 'machines' | 'nonces' | 'contracts' | 'reads'
 

@@ -12,12 +12,11 @@ import { canonicalDid, hasEthrMethod } from '../protocol/did.js'
 import { encodeHex } from '../protocol/encoding.js'
 import type { JsonObject } from '../protocol/json.js'
 import { ALGORITHMS_BY_KIND, parseMachineKey } from '../protocol/machine-did.js'
-import { parseUrl } from '../protocol/parse-url.js'
 import { consumeName } from './challenge-uses.js'
 import { chargeMachine, chargeRefusal, chargeUser, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
-import { createResourceError, signResourceToken, type ResourceToken } from './tokens.js'
+import { findResource, signResourceToken, type ResourceToken } from './tokens.js'
 import { findControllers, identifyKeyUser } from './user.js'
 
 /** The request of a machine for a token, and its sender. */
@@ -25,6 +24,7 @@ export interface MachineRequest {
   assertion: unknown
   /** DID that the request names in addition to the assertion. Undefined: none. */
   clientId: string | undefined
+  /** URL of the other service. Undefined: the only one. */
   resource: string | undefined
   /** URL of the token endpoint as clients see it. */
   tokenUrl: string
@@ -110,14 +110,6 @@ async function verifyMachine(parts: LoginParts, assertion: ClientAssertion, clie
     if (address !== undefined) return { ...assertion, address }
   }
   throw createAssertionRefusal('signature', 'one by a key of the DID')
-}
-
-/** Returns the configured text of a resource. @throws DidAuthError ERR_RESOURCE @see RFC 8707, section 2 */
-function findResource(resources: readonly string[], received: string | undefined): string {
-  const href = received === undefined ? undefined : parseUrl(received)?.href
-  const resource = href === undefined ? undefined : resources.find((url) => parseUrl(url)?.href === href)
-  if (resource === undefined) throw createResourceError(resources)
-  return resource
 }
 
 /** Asks the business logic. Every refusal has the same code. */

@@ -2,7 +2,9 @@ import { createHash, createHmac } from 'node:crypto'
 import { DidAuthError } from '../errors.js'
 import { createAccessTokenPayload, replaceClaims, RESOURCE_TOKEN_SECONDS } from '../protocol/access-token.js'
 import type { AuthenticatedUser, Client } from '../ports.js'
+import { describeValue } from '../protocol/describe-value.js'
 import type { JsonObject } from '../protocol/json.js'
+import { isSameUrl } from '../protocol/parse-url.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
 import { assertBoundDevice, type ReadDeviceProof } from './device-binding.js'
 import { computeListUntil, endSession } from './end-session.js'
@@ -225,8 +227,8 @@ export async function issueResourceToken(
   resource: unknown
 ): Promise<ResourceToken> {
   const { resources, serviceUrl } = parts.settings
-  if (typeof resource !== 'string' || !resources.includes(resource)) throw createResourceError(resources)
-  return signResourceToken(parts, { ...(userClaims as JsonObject), aud: resource, client_id: serviceUrl })
+  const aud = findResource(resources, resource)
+  return signResourceToken(parts, { ...(userClaims as JsonObject), aud, client_id: serviceUrl })
 }
 
 /** Signs a token for another service. @param claims - with `aud`, `sub`, `client_id` @see RFC 9068, section 2.2 */
@@ -241,7 +243,18 @@ export async function signResourceToken(
   return { accessToken, expiresIn: RESOURCE_TOKEN_SECONDS }
 }
 
-/** Creates the error for a resource that is not one of the option's. */
-export function createResourceError(resources: readonly string[]): DidAuthError {
-  return new DidAuthError('ERR_RESOURCE', { reason: { check: 'resource', expected: resources, option: 'resources' } })
+/**
+ * Returns the configured text of a resource, whose URL may have another spelling. A request without one means the only
+ * resource.
+ * @throws DidAuthError ERR_RESOURCE
+ * @see RFC 8707, section 2
+ */
+export function findResource(resources: readonly string[], received: unknown): string {
+  const isOnly = received === undefined && resources.length === 1
+  const resource = isOnly
+    ? resources[0]
+    : (resources.find((url) => url === received) ?? resources.find((url) => isSameUrl(url, received)))
+  if (resource !== undefined) return resource
+  const reason = { check: 'resource', expected: resources, got: describeValue(received), option: 'resources' }
+  throw new DidAuthError('ERR_RESOURCE', { reason })
 }

@@ -8,8 +8,8 @@ import { createRouteUrl } from '../protocol/parse-url.js'
 import { jsonAnswer } from './answers.js'
 import type { HttpParts } from './guard.js'
 
-/** Headers of public documents: pages of every origin may read them, and caches keep them for 5 minutes. */
-const PUBLIC_HEADERS = { 'Access-Control-Allow-Origin': '*', 'Cache-Control': 'public, max-age=300' }
+/** Header of public documents: caches keep them for 5 minutes. */
+const PUBLIC_HEADERS = { 'Cache-Control': 'public, max-age=300' }
 
 /** Answers `GET /.well-known/jwks.json` with the public keys of resource tokens. */
 export async function answerKeys(http: HttpParts): Promise<HttpAnswer> {
@@ -22,6 +22,7 @@ const AFTER = /[?&]after=([^&]*)/
 /**
  * Answers `GET /.well-known/ended-sessions?after=<seconds>` with the signed list of ended sessions, or 304 if the
  * request has its ETag.
+ * @throws DidAuthError ERR_INVALID, ERR_TOO_MANY_REQUESTS, ERR_STORE, ERR_SIGNER
  */
 export async function answerEndedSessions(http: HttpParts, request: HttpRequest): Promise<HttpAnswer> {
   const text = AFTER.exec(request.originalUrl)?.[1]
@@ -29,8 +30,9 @@ export async function answerEndedSessions(http: HttpParts, request: HttpRequest)
     throw new DidAuthError('ERR_INVALID', { reason: { check: 'after', expected: 'whole seconds' } })
   }
   const parts = await http.parts()
-  const { jwt, etag } = await parts.endedSessionLists.publish(parts, text === undefined ? undefined : Number(text))
-  const headers = { 'Access-Control-Allow-Origin': '*', 'Cache-Control': 'max-age=1', ETag: etag }
+  const after = text === undefined ? undefined : Number(text)
+  const { jwt, etag } = await parts.endedSessionLists.publish(parts, after, http.callerOf(request))
+  const headers = { 'Cache-Control': 'max-age=1', ETag: etag }
   if (listsEntityTag(request.headers['if-none-match'], etag)) return { status: 304, headers }
   return { status: 200, headers: { ...headers, 'Content-Type': 'application/jwt' }, body: jwt }
 }

@@ -13,6 +13,7 @@ import type { HttpParts } from './guard.js'
 import { answerLogIn, answerSignUp, answerSiweLogIn } from './log-in.js'
 import { answerLogOut, answerLogOutError } from './log-out.js'
 import { answerAuthorization, answerMachineError, answerMachineToken } from './machine-token.js'
+import { ALL_ORIGINS, answerPreflight } from './public-answers.js'
 import { answerDiscovery, answerEndedSessions, answerKeys, answerServerMetadata } from './published.js'
 import { answerRefresh } from './refresh.js'
 import { answerResourceToken } from './resource-token.js'
@@ -20,7 +21,7 @@ import { answerOwnSession, answerRevokedSession, answerSessions } from './sessio
 
 /** Route of the library. It matches `path`, or `path/:parameter` with `hasParameter`. A GET route also answers HEAD. */
 export interface Route {
-  method: 'GET' | 'POST' | 'DELETE'
+  method: 'GET' | 'POST' | 'DELETE' | 'OPTIONS'
   path: string
   hasParameter?: true
   /**
@@ -28,6 +29,8 @@ export interface Route {
    * themselves.
    */
   isSameSiteOnly?: true
+  /** Whether pages of every origin may read all answers, errors included: none depends on cookies. */
+  isPublic?: true
   /** Answers a request, or rejects with the error to answer. The parameter is the last segment of the path. */
   answer: (http: HttpParts, request: HttpRequest, parameter: unknown) => Promise<HttpAnswer>
   /** Answers what `answer` rejects with. Default: `answerError` of {@link HttpParts}. */
@@ -45,11 +48,13 @@ export type RoutingRule = 'strict routing' | 'case sensitive routing'
 
 const METADATA_PATH = '/.well-known/oauth-authorization-server'
 
+type RouteWithOptionalPath = Omit<Route, 'path'> & { path: string | undefined }
+
 /** Lists the routes whose path is configured. */
 export function listRoutes(settings: Settings): Route[] {
   const { paths, siwe } = settings
   const logout = { answer: answerLogOut, answerError: answerLogOutError }
-  const routes: (Omit<Route, 'path'> & { path: string | undefined })[] = [
+  const routes: RouteWithOptionalPath[] = [
     { method: 'POST', path: paths.requestSignup, isSameSiteOnly: true, answer: answerPostedSignUpChallenge },
     { method: 'GET', path: paths.requestSignup, hasParameter: true, answer: answerSignUpChallenge },
     { method: 'POST', path: paths.signup, isSameSiteOnly: true, answer: answerSignUp },
@@ -62,12 +67,7 @@ export function listRoutes(settings: Settings): Route[] {
     { method: 'GET', path: paths.sessions, answer: answerSessions },
     { method: 'DELETE', path: paths.sessions, hasParameter: true, answer: answerRevokedSession },
     { method: 'POST', path: paths.resourceToken, answer: answerResourceToken },
-    { method: 'POST', path: paths.token, answer: answerMachineToken, answerError: answerMachineError },
-    { method: 'GET', path: paths.token, answer: answerAuthorization },
-    { method: 'GET', path: paths.jwks, answer: answerKeys },
-    ...listMetadataPaths(settings).map((path) => ({ method: 'GET' as const, path, answer: answerServerMetadata })),
-    { method: 'GET', path: paths.endedSessions, answer: answerEndedSessions },
-    { method: 'GET', path: paths.discovery, answer: answerDiscovery }
+    ...listPublicRoutes(settings)
   ]
   if (siwe !== undefined) {
     const answerSiweNonce: Route['answer'] = (http, request) => answerNonce(http, siwe, request)
@@ -80,6 +80,23 @@ export function listRoutes(settings: Settings): Route[] {
     )
   }
   return routes.filter((route): route is Route => route.path !== undefined)
+}
+
+/** Lists the routes that pages of every origin may use, each path with its answer to a preflight request. */
+function listPublicRoutes(settings: Settings): RouteWithOptionalPath[] {
+  const { paths } = settings
+  const routes: RouteWithOptionalPath[] = [
+    { method: 'POST', path: paths.token, answer: answerMachineToken, answerError: answerMachineError },
+    { method: 'GET', path: paths.token, answer: answerAuthorization },
+    { method: 'GET', path: paths.jwks, answer: answerKeys },
+    ...listMetadataPaths(settings).map((path) => ({ method: 'GET' as const, path, answer: answerServerMetadata })),
+    { method: 'GET', path: paths.endedSessions, answer: answerEndedSessions },
+    { method: 'GET', path: paths.discovery, answer: answerDiscovery }
+  ]
+  return routes.flatMap((route) => [
+    { ...route, isPublic: true as const },
+    { method: 'OPTIONS' as const, path: route.path, isPublic: true as const, answer: answerPreflight }
+  ])
 }
 
 /**
@@ -103,10 +120,20 @@ export async function answerRequest(
     if (route.isSameSiteOnly === true && http.transport.useCookies) {
       assertSameSite(request, http.settings.trustedOrigins)
     }
-    return await route.answer(withRequestId(http, request.id), request, parameter)
+    return toPublic(route, await route.answer(withRequestId(http, request.id), request, parameter))
   } catch (error) {
-    return route.answerError?.(http, request, error) ?? http.answerError(request, error)
+    return answerRouteError(http, route, request, error)
   }
+}
+
+/** Answers an error of a route. */
+export function answerRouteError(http: HttpParts, route: Route, request: HttpRequest, error: unknown): HttpAnswer {
+  return toPublic(route, route.answerError?.(http, request, error) ?? http.answerError(request, error))
+}
+
+/** Lets pages of every origin read the answer of a public route. */
+function toPublic({ isPublic }: Route, answer: HttpAnswer): HttpAnswer {
+  return isPublic === true ? { ...answer, headers: { ...answer.headers, ...ALL_ORIGINS } } : answer
 }
 
 /** Returns the dependencies of the endpoints with parts whose log lines contain the id of the request. */

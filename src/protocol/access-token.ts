@@ -1,9 +1,10 @@
 import { DidAuthError } from '../errors.js'
 import type { Curve } from './curve.js'
+import { describeValue } from './describe-value.js'
 import { isDid, isMachineDid } from './did.js'
 import { freezeDeep, type JsonObject } from './json.js'
 import { isPlainEs256kHeader, isSignedBy, parseJwt } from './jwt.js'
-import { isSecureUrl } from './parse-url.js'
+import { isSameUrl, isSecureUrl } from './parse-url.js'
 
 /** Maximum length of an access token, in bytes. Longer tokens are refused without parsing. */
 export const MAX_ACCESS_TOKEN_BYTES = 4096
@@ -141,7 +142,11 @@ export function parseResourceToken(
     throw createRefusal('header', 'a compact JWT with alg ES256, typ at+jwt, kid')
   }
   const claims = { nbf: jwt.payload.iat, ...jwt.payload }
-  assertAccessTokenPayload(claims, { serviceDid: issuer, serviceUrl: audience }, isMachineDid)
+  // Both services write these URLs in their options, one perhaps with a slash after the origin.
+  const { iss, aud } = jwt.payload
+  const serviceDid = isSameUrl(issuer, iss) ? String(iss) : issuer
+  const serviceUrl = isSameUrl(audience, aud) ? String(aud) : audience
+  assertAccessTokenPayload(claims, { serviceDid, serviceUrl }, isMachineDid)
   const { signingInput, signature } = jwt
   return { kid, claims: freezeDeep(claims), signingInput, signature }
 }
@@ -155,7 +160,7 @@ function assertAccessTokenPayload(
   if (iss !== expected.serviceDid && !(isDid(iss) && expected.previousServiceDids?.includes(iss) === true)) {
     throw createRefusal('iss', expected.serviceDid, isDid(iss) || isSecureUrl(iss) ? iss.slice(0, 200) : typeof iss)
   }
-  if (aud !== expected.serviceUrl) throw createRefusal('aud', expected.serviceUrl, typeof aud)
+  if (aud !== expected.serviceUrl) throw createRefusal('aud', expected.serviceUrl, describeValue(aud))
   if (!isSubject(sub)) throw createRefusal('sub', 'a DID', typeof sub)
   if (![exp, nbf, iat].every(Number.isSafeInteger)) {
     throw createRefusal('exp, nbf, iat', 'whole seconds', [typeof exp, typeof nbf, typeof iat])

@@ -1,8 +1,10 @@
 import { DidAuthError } from '../errors.js'
 import { addressOfPublicKey, type Curve } from './curve.js'
+import { describeValue } from './describe-value.js'
 import { isMachineDid } from './did.js'
 import { toLowS } from './ecdsa-signature.js'
 import { parseJwt } from './jwt.js'
+import { isSameUrl } from './parse-url.js'
 import type { MachineKey } from './machine-did.js'
 
 /** Value of `client_assertion_type`. @see RFC 7523, section 2.2 */
@@ -37,7 +39,7 @@ export interface ClientAssertion {
 /**
  * Parses the assertion by which a machine proves its DID. Key ids and keys in its header are ignored, because the key
  * follows from the DID.
- * @param audiences - accepted values of `aud`
+ * @param audiences - URLs of this service: `aud` is one of them, or a list of such URLs
  * @throws DidAuthError ERR_CLIENT_ASSERTION
  * @see RFC 7523, section 3
  */
@@ -53,9 +55,10 @@ export function parseClientAssertion(
   }
   const { iss, sub, aud, exp, jti, nbf, iat } = jwt.payload
   if (!isMachineDid(iss) || sub !== iss) throw createAssertionRefusal('iss, sub', 'one DID of at most 512 characters')
-  const [audience, ...others] = Array.isArray(aud) ? (aud as unknown[]) : [aud]
-  if (typeof audience !== 'string' || !audiences.includes(audience) || others.length > 0) {
-    throw createAssertionRefusal('aud', audiences)
+  const listed: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
+  const isOurs = (value: unknown): boolean => audiences.some((url) => isSameUrl(url, value))
+  if (listed.length === 0 || !listed.every(isOurs)) {
+    throw createAssertionRefusal('aud', audiences, listed.map(describeValue))
   }
   if (typeof jti !== 'string' || jti.length < 8 || jti.length > 128) {
     throw createAssertionRefusal('jti', '8 to 128 characters')
@@ -76,8 +79,12 @@ export function parseClientAssertion(
 }
 
 /** Creates the error of a refused assertion. The reason is only logged. */
-export function createAssertionRefusal(check: string, expected: string | readonly string[]): DidAuthError {
-  return new DidAuthError('ERR_CLIENT_ASSERTION', { reason: { check, expected } })
+export function createAssertionRefusal(
+  check: string,
+  expected: string | readonly string[],
+  got?: readonly string[]
+): DidAuthError {
+  return new DidAuthError('ERR_CLIENT_ASSERTION', { reason: { check, expected, ...(got !== undefined && { got }) } })
 }
 
 /** Signed text of an assertion, and its signature. */

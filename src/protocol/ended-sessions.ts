@@ -4,7 +4,7 @@ import { isDid, isEthrDid } from './did.js'
 import { encodeBase64url } from './encoding.js'
 import { isObject } from './json.js'
 import { parseJwt, type ParsedJwt } from './jwt.js'
-import { isSecureUrl } from './parse-url.js'
+import { isSameUrl, isSecureUrl } from './parse-url.js'
 
 /** Maximum length of a list, in bytes. A list of {@link MAX_ENDED_PER_LIST} sessions has about 190 KiB. */
 export const MAX_ENDED_LIST_BYTES = 512 * 1024
@@ -20,6 +20,12 @@ export const ENDED_LIST_SECONDS = 60
 
 /** Time by which `until` may go back from one list to the next, in seconds: clocks of instances differ. */
 const MAX_STEP_BACK_SECONDS = 30
+
+/**
+ * Time by which `until` may be ahead of a reader's clock, in seconds. A list from further ahead may omit sessions whose
+ * tokens the reader still accepts.
+ */
+export const MAX_AHEAD_SECONDS = 660
 
 const TAG = /^[A-Za-z0-9_-]{16}$/
 
@@ -58,7 +64,10 @@ export interface EndedListExpectation {
   audience: string
   /** Time from which the reader needs the list; undefined: the whole list, at least the life of a resource token. */
   after: number | undefined
-  /** `until` of the last accepted list; undefined for the first one. */
+  /**
+   * `until` of the last accepted list; undefined for the first one. A time in the future counts as the current time: the
+   * clock of that list was wrong, and lists with the right time must not be ignored until it is reached.
+   */
   lastUntil: number | undefined
   /** Current time, in seconds since the Unix epoch. */
   nowSeconds: number
@@ -77,11 +86,11 @@ export function parseEndedSessions(
   const { alg, typ, ...otherFields } = parsed.header
   if (alg !== 'ES256K' || typ !== ENDED_LIST_TYPE || Object.keys(otherFields).length > 0) return undefined
   const { iss, aud, exp, after, until, more, ended } = parsed.payload
-  if (typeof iss !== 'string' || !issuers.includes(iss) || aud !== audience) return undefined
+  if (typeof iss !== 'string' || !issuers.includes(iss) || !isSameUrl(audience, aud)) return undefined
   if (!isTime(exp) || !isTime(after) || !isTime(until) || typeof more !== 'boolean' || !isTagList(ended))
     return undefined
   if (nowSeconds >= exp || after > (requestedAfter ?? nowSeconds - RESOURCE_TOKEN_SECONDS)) return undefined
-  if (until < after || until < lastUntil - MAX_STEP_BACK_SECONDS) return undefined
+  if (until < after || until < Math.min(lastUntil, nowSeconds) - MAX_STEP_BACK_SECONDS) return undefined
   return { issuer: iss, jwt: parsed, after, until, exp, more, ended }
 }
 

@@ -24,6 +24,16 @@ export function parseHttpUrl(text: string): URL | undefined {
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined
 }
 
+/**
+ * Whether two texts are the same, or http(s) URLs that differ only in spelling: `https://a.example` and
+ * `https://A.example:443/`. A slash after a longer path makes another URL.
+ */
+export function isSameUrl(left: string, right: unknown): boolean {
+  if (left === right) return true
+  const href = parseHttpUrl(left)?.href
+  return href !== undefined && typeof right === 'string' && parseHttpUrl(right)?.href === href
+}
+
 /** Returns the URL of a service's route; undefined if `serviceUrl` is not an http(s) URL. */
 export function createRouteUrl(serviceUrl: string, mountPath: string, path: string): string | undefined {
   const base = serviceUrl.replace(/\/+$/, '')

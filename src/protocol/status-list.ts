@@ -21,6 +21,9 @@ const MAX_LISTS = 20
 /** Types of entries. The type of the list ends in `Credential` instead of `Entry`, that of its subject in neither. */
 const ENTRY_TYPES: readonly unknown[] = ['BitstringStatusListEntry', 'StatusList2021Entry']
 const LIST_TYPS: readonly unknown[] = [undefined, 'JWT', 'vc+jwt', 'statuslist+jwt']
+/** Purposes of entries that are checked, and texts that may be a misspelling of one. */
+const PURPOSE = /^(?:revocation|suspension)$/
+const LIKE_PURPOSE = /revo|suspen/i
 /** Forms of `encodedList`: multibase, or base64 with its usual or its URL-safe alphabet, as lists of 2021 use both. */
 const ENCODINGS = { multibase: /^u([\w-]+)$/, base64: /^([\w+/-]+)={0,2}$/ }
 
@@ -50,7 +53,8 @@ export type UnprovedStatusList = Pick<StatusList, 'purposes'> & {
 type UrlRule = (url: unknown) => url is string
 
 /**
- * Parses `credentialStatus` of verified credentials.
+ * Parses `credentialStatus` of verified credentials. Entries of other purposes, such as `refresh` or `message`, say
+ * nothing about validity and are skipped.
  * @param isAllowedUrl - whether a list may be fetched from a URL
  * @returns none for credentials without status
  * @throws DidAuthError ERR_CREDENTIAL
@@ -59,22 +63,46 @@ export function parseStatusEntries(credentials: readonly VerifiedCredential[], i
   const entries = credentials.flatMap(({ issuer, vc: { credentialStatus = [] } }) => {
     const values: unknown[] = Array.isArray(credentialStatus) ? credentialStatus : [credentialStatus]
     assertField(values.length <= MAX_ENTRIES_PER_CREDENTIAL, 'credentialStatus', 'at most 4 per credential')
-    return values.map((value) => parseStatusEntry(issuer, value, isAllowedUrl))
+    return values.flatMap((value) => parseStatusEntry(issuer, value, isAllowedUrl) ?? [])
   })
   assertField(new Set(entries.map(({ url }) => url)).size <= MAX_LISTS, 'credentialStatus', 'at most 20 lists')
   return entries
 }
 
-function parseStatusEntry(issuer: string, value: unknown, isAllowedUrl: UrlRule): StatusEntry {
+function parseStatusEntry(issuer: string, value: unknown, isAllowedUrl: UrlRule): StatusEntry | undefined {
   const fields = isObject(value) ? value : {}
   const { type, statusPurpose: purpose, statusSize = 1, statusListIndex: index, statusListCredential: url } = fields
   assertField(typeof type === 'string' && ENTRY_TYPES.includes(type), 'credentialStatus.type', ENTRY_TYPES.join(', '))
-  assertField(purpose === 'revocation' || purpose === 'suspension', 'statusPurpose', 'revocation or suspension')
+  assertField(typeof purpose === 'string' && purpose !== '', 'statusPurpose', 'text')
+  if (!PURPOSE.test(purpose)) {
+    assertField(!LIKE_PURPOSE.test(purpose), 'statusPurpose', 'revocation, suspension or another purpose')
+    return undefined
+  }
   assertField(statusSize === 1, 'statusSize', 'absent, or 1')
   const isIndex = typeof index === 'string' && /^(?:0|[1-9]\d{0,7})$/.test(index)
   assertField(isIndex, 'statusListIndex', 'a text of at most 8 decimal digits')
   assertField(isAllowedUrl(url), 'statusListCredential', 'a URL with https')
   return { issuer, type, purpose, url, index: Number(index) }
+}
+
+/**
+ * Whether an answer is a list in JSON: a credential with a Data Integrity proof, or one that envelops another form. Its
+ * issuer signs no JWT, so that another attempt does not help.
+ * @see Verifiable Credentials Data Model v2.0, section 4.12
+ */
+export function isJsonList(text: string): boolean {
+  if (!text.startsWith('{')) return false
+  try {
+    const json: unknown = JSON.parse(text)
+    return isObject(json) && ['@context', 'proof', 'credentialSubject'].some((name) => Object.hasOwn(json, name))
+  } catch {
+    return false
+  }
+}
+
+/** Creates the error of a list that {@link isJsonList}. */
+export function createJsonListError(): DidAuthError {
+  return createRefusal('status list', 'only lists as JWT')
 }
 
 /**

@@ -18,7 +18,7 @@ const BEARER = /^Bearer +([^ ]+)$/i
 export interface ResourceVerifierOptions {
   /** `serviceUrl` of the service that issues the tokens, in exactly the same spelling: https, or this machine. */
   issuer: string
-  /** URL of this service, exactly as the issuer lists it in `resources`. */
+  /** URL of this service, as the issuer lists it in `resources`: a slash after the origin makes no difference. */
   audience: string
   /**
    * Whether to refuse tokens of sessions that were logged out or revoked, about 2 s after that. The issuer publishes

@@ -199,6 +199,28 @@ describe('createCredentialStatus: lists that cannot be read', () => {
     await expect(failing).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_STATUS', cause: { message } })
   })
 
+  it.each(['{"error":"busy"}', '{', '[]', '{"proof":1'])('names %s unavailable', async (answer) => {
+    expect(await checkAnswer(answer)).toBe('ERR_CREDENTIAL_STATUS')
+  })
+
+  it.each([
+    ['a list with a Data Integrity proof', { '@context': ['https://www.w3.org/ns/credentials/v2'], proof: {} }],
+    ['a list without proof', { credentialSubject: { type: 'BitstringStatusList' } }],
+    ['an enveloped list', { '@context': [], id: 'data:application/vc+cose,abc', type: 'EnvelopedVerifiableCredential' }]
+  ])('refuses %s for ever, without asking to try again', async (_name, list) => {
+    const { url } = await startStatusListIssuer(`\n${JSON.stringify(list, null, 2)}`)
+    const { status, client } = createStatus()
+    const failing = status.assertActive([readCredential(createStatusEntry(url))], client, noDeadline)
+    const reason = { check: 'status list', expected: 'only lists as JWT' }
+    await expect(failing).rejects.toMatchObject({ code: 'ERR_CREDENTIAL', reason, retryAfterSeconds: undefined })
+  })
+
+  it('fetches nothing for an entry of another purpose', async () => {
+    const { url, asked } = await startStatusListIssuer()
+    const entry = createStatusEntry(url, { statusPurpose: 'refresh' })
+    expect([await createStatus().check([entry]), asked]).toEqual([undefined, []])
+  })
+
   it('asks a port without a listener', async () => {
     const { check } = createStatus()
     expect(await check([createStatusEntry(await deadRpcUrl())])).toBe('ERR_CREDENTIAL_STATUS')

@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { pureCurve } from '../../src/adapters/curve-pure.js'
 import { EndedSessionReader } from '../../src/adapters/ended-session-reader.js'
-import type { EndedSessionsOptions } from '../../src/ports.js'
+import type { EndedSessionsOptions, Logger } from '../../src/ports.js'
 import { computeSessionTag } from '../../src/protocol/ended-sessions.js'
 import { forgeJwt } from '../protocol/forge-jwt.js'
 import { afterTest } from '../support/fixtures/after-test.js'
@@ -20,13 +20,18 @@ let url: string
 let answer: RequestListener
 let requestCount: number
 let warnings: string[]
+let reasons: unknown[]
+/** Query of the last request for the list. */
+let query: string | undefined
 beforeEach(async () => {
   clock = new TestClock()
   requestCount = 0
   warnings = []
+  reasons = []
   answer = answerList()
   const server = createHttpServer((req, res) => {
     requestCount += 1
+    query = req.url?.split('?')[1]
     answer(req, res)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -53,7 +58,11 @@ const answerFailure: RequestListener = (_req, res) => void res.writeHead(500).en
 /** Creates a reader that accepts every signature, and returns the verdict on a session after a poll has ended. */
 function createReader(options: EndedSessionsOptions = {}) {
   const findSource = async () => ({ url, issuers: [issuer], audience, findKeys: () => () => true })
-  const logger = { warn: (_fields: object, message: string) => void warnings.push(message) }
+  const warn = ({ reason }: { reason?: unknown }, message: string): void => {
+    warnings.push(message)
+    reasons.push(reason)
+  }
+  const logger = { warn } as Pick<Logger, 'warn'>
   const reader = new EndedSessionReader({ clock, logger, curve: pureCurve, findSource }, options)
   return async (sessionId: string | undefined, atSeconds = clock.seconds): Promise<unknown> => {
     clock.seconds = atSeconds
@@ -123,5 +132,43 @@ describe('EndedSessionReader', () => {
     expect(requestCount).toBe(1)
     expect(await read('a', START_SECONDS + 31)).toBeUndefined()
     expect(requestCount).toBe(2)
+  })
+
+  it('accepts right lists at once after a publisher whose clock was ahead for one poll', async () => {
+    const read = createReader()
+    answer = answerList([], { until: START_SECONDS + 600 })
+    await read('a')
+    answer = answerList(['a'])
+    expect(await read('a', START_SECONDS + 2)).toBe('ERR_SESSION_ENDED')
+    expect(await read('b', START_SECONDS + 60)).toBeUndefined()
+    expect(warnings).toEqual([])
+  })
+
+  it('asks for what ended after it read a list, also if that list ended in the future', async () => {
+    const read = createReader()
+    answer = answerList([], { until: START_SECONDS + 600 })
+    await read('a')
+    await read('a', START_SECONDS + 20)
+    expect(query).toBe(`after=${String(START_SECONDS)}`)
+    // After a long pause, the publisher has dropped what ended first.
+    await read('a', START_SECONDS + 321)
+    expect(query).toBeUndefined()
+  })
+
+  it('ignores a list from more than 660 s ahead, and warns once with both times', async () => {
+    const read = createReader()
+    const inFuture = (seconds: number): RequestListener => answerList(['a'], { until: clock.seconds + seconds })
+    answer = inFuture(661)
+    expect(await read('a')).toBe('ERR_ENDED_SESSIONS')
+    answer = answerList()
+    expect(await read('a', START_SECONDS + 2)).toBeUndefined()
+    clock.seconds += 2
+    answer = inFuture(661)
+    await read('a')
+    expect(warnings).toEqual(['a list of ended sessions from the future is ignored'])
+    expect(reasons).toEqual([expect.stringMatching(`until ${String(START_SECONDS + 661)}.* ${String(START_SECONDS)}:`)])
+    clock.seconds += 2
+    answer = inFuture(660)
+    expect(await read('a')).toBe('ERR_SESSION_ENDED')
   })
 })

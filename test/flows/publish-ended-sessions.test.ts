@@ -5,7 +5,7 @@ import { EndedSessionLists } from '../../src/flows/publish-ended-sessions.js'
 import { computeSessionTag } from '../../src/protocol/ended-sessions.js'
 import { EndedSessions } from '../../src/stores/memory/ended-sessions.js'
 import { createNumberedWallet, serviceWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
-import { createFlowParts, decodePayload, SERVICE_URL, type FlowParts } from './flow-parts.js'
+import { client, createFlowParts, decodePayload, SERVICE_URL, type FlowParts } from './flow-parts.js'
 
 const wallet = createNumberedWallet(1)
 
@@ -28,8 +28,9 @@ interface Payload {
   ended: string[]
 }
 
-const read = async (after?: number): Promise<Payload> =>
-  decodePayload((await lists.publish(parts, after)).jwt) as unknown as Payload
+const publish = (after: number | undefined) => lists.publish(parts, after, client)
+
+const read = async (after?: number): Promise<Payload> => decodePayload((await publish(after)).jwt) as unknown as Payload
 
 const tagOf = (id: string): string => computeSessionTag(parts.curve, id)
 
@@ -59,7 +60,7 @@ function addEndedSessions(count: number, endedAt: (number: number) => number): v
 describe('EndedSessionLists', () => {
   it('signs a list of the sessions that ended within the longest life of a token and 60 s', async () => {
     await endNewSession('a')
-    const { jwt, etag } = await lists.publish(parts, undefined)
+    const { jwt, etag } = await publish(undefined)
     const [header = ''] = jwt.split('.')
     expect(JSON.parse(Buffer.from(header, 'base64url').toString())).toEqual({
       alg: 'ES256K',
@@ -104,23 +105,23 @@ describe('EndedSessionLists', () => {
 
   it('reads and signs a list once per second, for any number of requests', async () => {
     parts.steps.length = 0
-    await Promise.all(Array.from({ length: 50 }, (_, number) => lists.publish(parts, START_SECONDS + (number % 60))))
+    await Promise.all(Array.from({ length: 50 }, (_, number) => publish(START_SECONDS + (number % 60))))
     expect(parts.steps.filter((step) => step === 'sign')).toHaveLength(1)
   })
 
   it('signs for 900 made-up times at most one list per minute of the whole list', async () => {
     parts.steps.length = 0
-    for (let number = 0; number < 900; number += 1) await lists.publish(parts, START_SECONDS - number)
+    for (let number = 0; number < 900; number += 1) await publish(START_SECONDS - number)
     expect(parts.steps.filter((step) => step === 'sign').length).toBeLessThanOrEqual(13)
   })
 
   it('returns an unchanged list for 20 s, and then signs it again', async () => {
-    const first = await lists.publish(parts, START_SECONDS)
+    const first = await publish(START_SECONDS)
     parts.clock.seconds += 19
-    expect(await lists.publish(parts, START_SECONDS)).toBe(await lists.publish(parts, START_SECONDS))
-    expect((await lists.publish(parts, START_SECONDS)).etag).toBe(first.etag)
+    expect(await publish(START_SECONDS)).toBe(await publish(START_SECONDS))
+    expect((await publish(START_SECONDS)).etag).toBe(first.etag)
     parts.clock.seconds += 1
-    expect((await lists.publish(parts, START_SECONDS)).etag).not.toBe(first.etag)
+    expect((await publish(START_SECONDS)).etag).not.toBe(first.etag)
   })
 
   it('lists a session one second after its end', async () => {
@@ -169,8 +170,48 @@ describe('EndedSessionLists', () => {
   it('signs no list for each time in the future, however many sessions ended', async () => {
     addEndedSessions(10_100, () => START_SECONDS)
     parts.steps.length = 0
-    for (let number = 1; number < 300; number += 1) await lists.publish(parts, START_SECONDS + 1_000 * number)
+    for (let number = 1; number < 300; number += 1) await publish(START_SECONDS + 1_000 * number)
     expect(parts.steps.filter((step) => step === 'sign').length).toBeLessThanOrEqual(2)
+  })
+
+  it('reads the store once per second for all times, and only what may be new', async () => {
+    addEndedSessions(5_000, (number) => START_SECONDS - 1 - (number % 600))
+    const { listEndedSessions } = parts.store
+    const reads: number[] = []
+    parts.store.listEndedSessions = (service, sinceSeconds, limit) => {
+      reads.push(sinceSeconds)
+      return listEndedSessions!(service, sinceSeconds, limit)
+    }
+    const times = [undefined, 0, ...Array.from({ length: 60 }, (_, number) => START_SECONDS - 11 * number)]
+    for (const seconds of [0, 1, 4]) {
+      parts.clock.seconds = START_SECONDS + seconds
+      const sizes = (await Promise.all(times.map(read))).map(({ ended }) => ended.length)
+      expect([sizes[0], sizes[1], Number(sizes[2]) < 1_000]).toEqual([5_000, 5_000, true])
+    }
+    expect(reads).toEqual([START_SECONDS - 660, START_SECONDS - 30, START_SECONDS + 1 - 30])
+  })
+
+  it('reads everything again after the clock was set back, and signs a list with the right time', async () => {
+    parts.clock.seconds += 1_000
+    await read(parts.clock.seconds)
+    parts.clock.seconds = START_SECONDS
+    await endNewSession('a')
+    expect(await read(START_SECONDS)).toMatchObject({ until: START_SECONDS, ended: [tagOf('a')] })
+    lists = new EndedSessionLists()
+    await read(START_SECONDS)
+    parts.clock.seconds -= 30
+    expect(await read(parts.clock.seconds)).toMatchObject({ until: START_SECONDS - 30 })
+  })
+
+  it.each([
+    [undefined, 1],
+    [START_SECONDS - 61, 1],
+    [START_SECONDS - 60, 0],
+    [START_SECONDS, 0],
+    [START_SECONDS + 1_000, 0]
+  ])('for %p charges the budget of reads %d times: readers that poll are not charged', async (after, count) => {
+    await publish(after)
+    expect(parts.charges).toEqual(Array(count).fill(['reads 192.0.2.1', 20]))
   })
 
   it('rejects if the store fails, and reads it again for the next request', async () => {

@@ -36,6 +36,14 @@ describe('GET /.well-known/ended-sessions', () => {
     await app.get(`${path}?after=${after}`).expect(400, 'Invalid input')
   })
 
+  it('answers 429 to a client that reads old lists too often, and 200 to one that polls', async () => {
+    const old = `${path}?after=1`
+    for (let count = 0; count < 20; count += 1) await app.get(old).expect(200)
+    const { headers } = await app.get(old).expect(429)
+    expect(Number(headers['retry-after'])).toBeGreaterThan(0)
+    await app.get(`${path}?after=${String(app.clock.seconds)}`).expect(200)
+  })
+
   it('is in the discovery document', async () => {
     const { body } = await app.get('/.well-known/did-auth.json').expect(200)
     expect(body).toMatchObject({ ended_sessions_uri: `https://service.example${path}` })

@@ -143,7 +143,11 @@ describe('a login of a machine', () => {
     const silent = () => undefined
     const { ask } = await start({ logger: { debug, info: silent, warn: silent, error: silent } })
     await ask(machine.assert({ aud: 'https://other.example' })).expect(401)
-    const reason = { check: 'aud', expected: ['https://service.example', 'https://service.example/token'] }
+    const reason = {
+      check: 'aud',
+      expected: ['https://service.example', 'https://service.example/token'],
+      got: ['https://other.example']
+    }
     expect(lines).toEqual([{ event: 'request-refused', code: 'ERR_CLIENT_ASSERTION', reason }])
   })
 

@@ -52,6 +52,28 @@ describe('POST /token', () => {
     expect(decodeJwt(body.access_token).aud).toBe(ORDERS)
   })
 
+  it('issues a token for the only resource to a request that names none, and for none of several', async () => {
+    const { body } = await ask(await start(), machine.assert(), { resource: '' }).expect(200)
+    expect(decodeJwt(body.access_token).aud).toBe(ORDERS)
+    const several = await start({ resources: [ORDERS, 'https://second.example'] })
+    const refused = await ask(several, machine.assert(), { resource: '' }).expect(400)
+    expect(refused.body).toEqual({ error: 'invalid_target', error_description: 'Unknown resource' })
+  })
+
+  it('lets pages of every origin read its answers, errors included, and answers their preflight request', async () => {
+    const test = await start()
+    for (const assertion of [machine.assert(), 'x']) {
+      const { headers } = await ask(test, assertion)
+      expect(headers['access-control-allow-origin']).toBe('*')
+    }
+    const { status, headers } = await test.options('/token', { Origin: 'https://page.example' })
+    expect([status, headers['access-control-allow-origin'], headers['access-control-allow-headers']]).toEqual([
+      204,
+      '*',
+      '*'
+    ])
+  })
+
   it('accepts the URL of the endpoint as aud, below the path of a router', async () => {
     const test = await testApp({ ...machineConfig, tokenPath: '/machines' }, { prefix: '/api' })
     const aud = 'https://service.example/api/machines'
@@ -74,7 +96,6 @@ describe('POST /token', () => {
   it.each([
     ['no grant_type', { grant_type: '' }, 400, 'invalid_request', 'Invalid input'],
     ['another grant_type', { grant_type: 'password' }, 400, 'unsupported_grant_type', 'Unsupported grant type'],
-    ['no resource', { resource: '' }, 400, 'invalid_target', 'Unknown resource'],
     ['an unknown resource', { resource: `${ORDERS}/x` }, 400, 'invalid_target', 'Unknown resource'],
     ['a resource that is no URL', { resource: 'orders' }, 400, 'invalid_target', 'Unknown resource'],
     ['no assertion', { client_assertion: '' }, 401, 'invalid_client', 'Invalid client assertion'],

@@ -51,10 +51,20 @@ describe('POST /resource-token', () => {
     })
   })
 
-  it.each([['https://orders.example/'], ['https://unknown.example'], [undefined], [5], [[ORDERS]]])(
-    'responds 400 Unknown resource to %j, which does not match the list exactly',
+  it.each([['https://orders.example/'], ['HTTPS://Orders.example:443'], [undefined]])(
+    'issues the configured text for %j, the same URL or the only one',
     async (resource) => {
-      const issuer = await startIssuer()
+      const issuer = await startIssuer({ resources: [ORDERS] })
+      const { accessToken } = await issuer.logIn()
+      const { body } = await issuer.post('/resource-token', { resource }, accessToken).expect(200)
+      expect(decodeJwt(body.accessToken).aud).toBe(ORDERS)
+    }
+  )
+
+  it.each([['https://orders.example/x'], ['https://unknown.example'], [undefined], [null], [5], [[ORDERS]]])(
+    'responds 400 Unknown resource to %j, which names none of several',
+    async (resource) => {
+      const issuer = await startIssuer({ resources: [ORDERS, 'https://second.example'] })
       const { accessToken } = await issuer.logIn()
       const { body } = await issuer.post('/resource-token', { resource }, accessToken).set(asProblem).expect(400)
       expect(body).toMatchObject({ title: 'Unknown resource', code: 'ERR_RESOURCE' })
@@ -88,6 +98,24 @@ describe('POST /resource-token', () => {
       issuer.post('/resource-token', { resource: ORDERS }, { Cookie, ...headers })
     await ask({ Origin: issuer.url }).expect(200)
     await ask({ Origin: 'https://evil.example' }).expect(403)
+  })
+
+  it('answers the preflight request of every page at public documents, also errors', async () => {
+    const issuer = await startIssuer({ endedSessions: true })
+    const Origin = 'https://page.example'
+    for (const name of ['jwks.json', 'did-auth.json', 'ended-sessions', 'oauth-authorization-server']) {
+      const { status, headers } = await issuer.options(`/.well-known/${name}`, { Origin })
+      expect([name, status, headers['access-control-allow-origin'], headers['content-length']]).toEqual([
+        name,
+        204,
+        '*',
+        undefined
+      ])
+      expect((await issuer.get(`/.well-known/${name}`, { Origin })).headers['access-control-allow-origin']).toBe('*')
+    }
+    const refused = await issuer.get('/.well-known/ended-sessions?after=x', { Origin }).expect(400)
+    expect(refused.headers['access-control-allow-origin']).toBe('*')
+    await issuer.options('/resource-token', { Origin }).expect(404)
   })
 
   it('does not exist without configured resources, nor do the keys', async () => {

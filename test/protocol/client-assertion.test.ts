@@ -31,6 +31,10 @@ describe('the assertion of a machine', () => {
   it.each<[string, Record<string, unknown>, Record<string, unknown>]>([
     ['the token endpoint as aud', { aud: endpoint }, {}],
     ['an array of one aud', { aud: [issuer] }, {}],
+    ['an array of both names of this service', { aud: [endpoint, issuer] }, {}],
+    ['one aud twice', { aud: [issuer, issuer] }, {}],
+    ['aud with a slash', { aud: `${issuer}/` }, {}],
+    ['aud in another spelling', { aud: 'HTTPS://Service.example:443' }, {}],
     ['exp in 360 s', { exp: at(360) }, {}],
     ['exp with a fraction', { exp: at(0.5) }, {}],
     ['nbf and iat of a clock 60 s ahead', { nbf: at(60), iat: at(60) }, {}],
@@ -61,10 +65,10 @@ describe('the assertion of a machine', () => {
     ['no aud', { aud: undefined }],
     ['no aud in the array', { aud: [] }],
     ['another aud', { aud: 'https://other.example' }],
-    ['aud with a slash', { aud: `${issuer}/` }],
+    ['aud with a slash after a path', { aud: `${endpoint}/` }],
+    ['aud of another service next to ours', { aud: [issuer, 'https://other.example'] }],
+    ['no text next to ours', { aud: [issuer, null] }],
     ['aud of another type', { aud: { 0: issuer } }],
-    ['two aud', { aud: [issuer, endpoint] }],
-    ['one aud twice', { aud: [issuer, issuer] }],
     ['no exp', { exp: undefined }],
     ['exp now', { exp: START_SECONDS }],
     ['exp in 361 s', { exp: at(361) }],
@@ -83,6 +87,14 @@ describe('the assertion of a machine', () => {
     ['vc, as a credential', { vc: {} }],
     ['type, as a disclosure request', { type: 'sdr' }]
   ])('is refused with %s', (_what, claims) => refuses(machine.assert(claims)))
+
+  it('names the audience that it refuses in the reason', () => {
+    const aud = ['https://other.example/api', `https://user:password@other.example/${'a'.repeat(40)}`, 5]
+    const reason = { check: 'aud', got: ['https://other.example/api', 'https://other.example/[cut]', 'number'] }
+    expect(() => parse(machine.assert({ aud }))).toThrow(
+      expect.objectContaining({ reason: expect.objectContaining(reason) })
+    )
+  })
 
   it.each<[string, Record<string, unknown>]>([
     ['no alg', { alg: undefined }],

@@ -47,4 +47,9 @@ describe('parseEndedSessions', () => {
     const endsAt = (until: number) => isAccepted({ after: NOW - 660, until }, { lastUntil: NOW })
     expect([endsAt(NOW - 30), endsAt(NOW - 31)]).toEqual([true, false])
   })
+
+  it('compares with the current time if the last list ended in the future', () => {
+    const endsAt = (until: number) => isAccepted({ after: NOW - 660, until }, { lastUntil: NOW + 600 })
+    expect([endsAt(NOW), endsAt(NOW - 30), endsAt(NOW - 31)]).toEqual([true, true, false])
+  })
 })

@@ -47,7 +47,19 @@ describe('parseStatusEntries', () => {
     ])
   })
 
-  const fields = ['type', 'statusPurpose', 'statusListIndex', 'statusListCredential']
+  it('skips entries of other purposes, whatever else they contain', () => {
+    const refresh = createStatusEntry(url, { statusPurpose: 'refresh', statusListIndex: undefined })
+    const message = createStatusEntry('ftp://a.example', { statusPurpose: 'message', statusSize: 2 })
+    expect(parse([refresh, createStatusEntry(url), message])).toEqual([entry])
+    expect(parse(refresh, message)).toEqual([])
+  })
+
+  it.each(['Revocation', ' revocation', 'revoked', 'suspended', 'SUSPENSION'])(
+    'refuses the purpose %j, which may be misspelt',
+    (statusPurpose) => expect(() => parse(createStatusEntry(url, { statusPurpose }))).toThrow(refusal('ERR_CREDENTIAL'))
+  )
+
+  const fields = ['type', 'statusListIndex', 'statusListCredential']
   const values = [undefined, null, '', 5, true, {}, 'Other', '-1', '1.5', '0x5', ' 5', '05', '123456789', '/list']
   const changes = fields.flatMap((name) => {
     const { [name]: valid } = createStatusEntry(url) as Record<string, unknown>
@@ -56,8 +68,7 @@ describe('parseStatusEntries', () => {
   it.each([
     ...changes,
     ...[2, 0, -1, '1', null, [1]].map((size) => ['statusSize', size] as const),
-    ['statusPurpose', 'refresh'],
-    ['statusPurpose', 'message'],
+    ...[undefined, null, '', 5, true, {}, ['revocation']].map((value) => ['statusPurpose', value] as const),
     ['statusListCredential', 'http://issuer.example/lists/1'],
     ['statusListCredential', 'ftp://issuer.example/lists/1']
   ])('refuses an entry whose %s is %j', (name, value) =>

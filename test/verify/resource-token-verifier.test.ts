@@ -37,6 +37,13 @@ describe('resourceTokenVerifier', () => {
     expect(verify.audience).toBe(ORDERS)
   })
 
+  it('accepts issuer and audience with a slash after the origin, also with ended sessions', async () => {
+    const issuer = await startIssuer({ endedSessions: true })
+    const urls = { issuer: `${issuer.url}/`, audience: `${ORDERS}/` }
+    const verify = createVerifier(issuer, { ...urls, endedSessions: true })
+    expect((await verify(await issuer.tokenFor(ORDERS))).claims).toMatchObject({ iss: issuer.url, aud: ORDERS })
+  })
+
   it.each<[string, object, object]>([
     ['another issuer', { iss: 'https://auth.example' }, {}],
     ['another audience', { aud: 'https://files.example' }, {}],

@@ -179,12 +179,11 @@ export const removeEntries = verb(
       query(entryStatements.lockOwner, [did]),
       query(cid === undefined ? entryStatements.removableAll : entryStatements.removableOne, [cid ?? '', did, key])
     ])
-    const { list, entries: removed } = toList(rows)
+    // Without an owner, the removal takes place before the owner's first write. That write may have been committed
+    // between the two statements.
+    const { list, entries: removed } = toList(owners.rows.length === 0 ? [] : rows)
     assertPrecondition(removal, list)
-    // If there is no owner but there are entries, the owner's first write was committed between the two statements.
-    // Nothing is removed then.
-    if (owners.rows.length === 0 || removed.length === 0)
-      return { etag: toEtag(list), changedPins: [], hasReleased: false }
+    if (removed.length === 0) return { etag: toEtag(list), changedPins: [], hasReleased: false }
     const [changedList, changedPins] = await Promise.all([
       change(query, { id: Number(owners.rows[0]?.id), did, key, list }, removed, []),
       content.release(query, removed, nowSeconds)

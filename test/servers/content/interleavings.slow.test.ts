@@ -24,6 +24,7 @@ const verbsByState: readonly (readonly [StartState, readonly VerbName[]])[] = [
   ['in an entry', [...writers, ...owners, ...cleaners]],
   ['unused', [...writers, ...cleaners, 'adds it beyond the quota']],
   ['absent', [...writers, 'adds it to an empty list', 'takes it down']],
+  ['absent', ['replaces the entry', 'removes the entry']],
   ['in an expired file', [...writers, 'deletes expired files', 'takes it down']],
   ['lost', ['adds the content', 'takes it down', 'repairs it']],
   ['without its pin', ['adds the content', 'removes the entry', 'takes it down', 'corrects pins']],

@@ -66,3 +66,33 @@ describe('writes on PostgreSQL', () =>
     expect(await second).toBe('second')
     folder.remove()
   }))
+
+describe('a removal beside the first write of an owner', () => {
+  const removal = { did: 'did:example:1', key: 'k' }
+  const row = { entry_count: 1, hash: Buffer.alloc(32, 1), number: 1, cid: computeCid('a'), byte_count: 1 }
+  const emptyEtag = `"${'A'.repeat(43)}"`
+  const fullEtag = `"${row.hash.toString('base64url')}"`
+  /** Runs the removal as if the write was committed between its two statements. */
+  const remove = (precondition: object = {}) => {
+    const texts: string[] = []
+    const query = async (statement: SqlStatement) => {
+      const { text } = translate(statement)
+      texts.push(text)
+      const rows = texts.length === 1 ? [] : [row]
+      return { rows, rowCount: rows.length, isRepeat: false }
+    }
+    const dialect = createPostgresContents('vault')
+    const translate = createTranslator(dialect)
+    const removed = entryVerbs.removeEntries.run(Object.assign(query, { dialect }), { ...removal, ...precondition }, 1)
+    return removed.then((change) => ({ ...change, statements: texts.length }))
+  }
+
+  it('takes place before it: it changes nothing and answers with the ETag of the empty list', async () => {
+    expect(await remove()).toEqual({ etag: emptyEtag, changedPins: [], hasReleased: false, statements: 2 })
+    expect(await remove({ ifMatch: [emptyEtag] })).toMatchObject({ etag: emptyEtag })
+  })
+
+  it.each([{ ifMatch: '*' }, { ifMatch: [fullEtag] }])('judges %j by the empty list', async (precondition) => {
+    await expect(remove(precondition)).rejects.toThrow(JSON.stringify(emptyEtag))
+  })
+})

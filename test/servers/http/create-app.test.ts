@@ -159,6 +159,14 @@ describe('CORS', () => {
     expect(headers['access-control-allow-credentials']).toBe('true')
   })
 
+  it('answers the preflight of every origin at public documents and the token endpoint', async () => {
+    const { listener } = await testAuthServer({ CORS_ORIGINS: origin, MACHINE_LOGIN: 'true' })
+    for (const path of ['/.well-known/did-auth.json', '/token']) {
+      const asked = request(listener).options(path).set('Origin', 'https://other.example')
+      expect((await asked.expect(204)).headers['access-control-allow-origin']).toBe('*')
+    }
+  })
+
   it('allows no other origin', async () => {
     const { listener } = await testAuthServer({ CORS_ORIGINS: origin })
     for (const foreignOrigin of ['https://evil.example', 'null', 'https://app.example.evil.example']) {

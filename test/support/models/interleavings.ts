@@ -70,6 +70,8 @@ const USUAL_MILLISECONDS = 20
 const TRUSTED_SECONDS = 1_000
 const nowSeconds = NOW + TRUSTED_SECONDS
 const key = 'k'
+/** ETag of the empty list: 32 zero bytes in base64url. */
+const EMPTY_ETAG = `"${'A'.repeat(43)}"`
 
 /** Verbs that run next to each other. Those that use a content use `shared`. */
 export const verbs = {
@@ -192,8 +194,9 @@ export class Interleavings {
 
   async #run(opened: OpenedPostgres, name: VerbName, run: Run): Promise<string> {
     try {
-      await verbs[name](opened, run)
-      return 'done'
+      const result: object | boolean | void = await verbs[name](opened, run)
+      const isEmpty = typeof result === 'object' && 'etag' in result && result.etag === EMPTY_ETAG
+      return isEmpty ? 'done, with the ETag of the empty list' : 'done'
     } catch (error) {
       const { code, message } = error as { code?: string; message: string }
       return code ?? message

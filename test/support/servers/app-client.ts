@@ -17,6 +17,7 @@ const toHeaders = (as: As): Headers => (typeof as === 'string' ? { Authorization
 /** Client of an application, which sends requests with supertest. The default wallet is number 1. */
 export interface AppClient {
   get: (path: string, as?: As) => Test
+  options: (path: string, as?: As) => Test
   post: (path: string, body?: object | string, as?: As) => Test
   /** Sends `GET /me`, which is guarded. */
   me: (as?: As) => Test
@@ -36,6 +37,7 @@ export function appClient(app: Express): AppClient {
     request(app).post(path).set(toHeaders(as)).send(body)
   return {
     get,
+    options: (path, as = {}) => request(app).options(path).set(toHeaders(as)),
     post,
     me: (as) => get('/me', as),
     refresh: (refreshToken, as) => post('/refresh-token', { refreshToken }, as),
