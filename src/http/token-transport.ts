@@ -44,6 +44,9 @@ export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer 
     /** @throws DidAuthError ERR_ACCESS_TOKEN for another scheme, ERR_DUPLICATE_COOKIE */
     readAccessToken: (request: WithCookies): string | undefined =>
       read(request, accessCookie, 'ERR_ACCESS_TOKEN') ?? readHeaderToken(request),
+    /** Returns the access token of the header, which the client's code knows; undefined if a cookie has the token. */
+    readKnownToken: (request: WithCookies): string | undefined =>
+      read(request, accessCookie, 'ERR_ACCESS_TOKEN') === undefined ? readHeaderToken(request) : undefined,
     /** Reads the token of another service, where one is trusted. */
     readResourceToken: ({ headers }: WithHeaders): string | undefined =>
       resourceIssuer && readBearerToken(headers.authorization),
