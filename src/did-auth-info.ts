@@ -33,8 +33,16 @@ export interface AdmittedUser {
  */
 export type AllowUser = (admitted: AdmittedUser) => boolean | Promise<boolean>
 
-/** Asserts that `allow`, if it is present, is a function. @throws TypeError at the call of the application */
-export function assertAllowOption(options: { readonly allow?: unknown }): void {
+/**
+ * Asserts that options have only known names, and that `allow`, if it is present, is a function. A mistyped name must
+ * not switch a check off.
+ * @param names - all names that the caller may use
+ * @throws TypeError at the call of the application
+ */
+export function assertOptions(options: { readonly allow?: unknown }, names: Readonly<Record<string, true>>): void {
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(names, name))
+  if (unknown !== undefined)
+    throw new TypeError(`unknown option ${unknown}: the options are ${Object.keys(names).join(', ')}`)
   // An undefined value is probably a mistyped name, and must not let every user pass.
   if ('allow' in options && typeof options.allow !== 'function') throw new TypeError('allow needs a function')
 }

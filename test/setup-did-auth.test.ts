@@ -106,6 +106,12 @@ describe('setupDidAuth', () => {
     }
   })
 
+  it.each(['checkSesion', 'Allow', 'deviceproof', 'toString'])('refuses the unknown option %s', async (name) => {
+    const { requireDid } = await testApp()
+    const text = `unknown option ${name}: the options are checkSession, deviceProof, optional, allow`
+    expect(() => requireDid.with({ [name]: true })).toThrow(new TypeError(text))
+  })
+
   /** Returns a logger and its warnings. */
   const warningLogger = () => {
     const warnings: string[] = []

@@ -1,5 +1,6 @@
 import { DidAuthError, type RefusalReason } from '../errors.js'
 import { addressOfPublicKey, type Curve } from '../protocol/curve.js'
+import { isEd25519Key } from '../protocol/ed25519-key.js'
 import { decodeBase58, decodeBase64url, decodeHex, encodeHex } from '../protocol/encoding.js'
 import { readField, isObject } from '../protocol/json.js'
 
@@ -223,7 +224,7 @@ function findKind(type: unknown): IssuerKey['kind'] | undefined {
 }
 
 function hasKeyShape(kind: IssuerKey['kind'], bytes: Uint8Array): boolean {
-  if (kind === 'Ed25519') return bytes.length === 32
+  if (kind === 'Ed25519') return isEd25519Key(bytes)
   return bytes.length === 65 ? bytes[0] === 4 : bytes.length === 33 && (bytes[0] === 2 || bytes[0] === 3)
 }
 

@@ -1,9 +1,9 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { SiweSettings } from '../config/settings.js'
-import { assertAllowed, assertAllowOption } from '../did-auth-info.js'
+import { assertAllowed, assertOptions } from '../did-auth-info.js'
 import { DidAuthError } from '../errors.js'
 import { verifyApprovedRequest } from '../http/approval.js'
-import { hasToken, passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
+import { guardOptionNames, hasToken, passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
 import { JSON_TYPE, parseJson, receiveBody } from '../http/read-request.js'
 import type { AuthenticatedUser } from '../ports.js'
 import { ExpressRequest, hasParsedBody } from './express-routes.js'
@@ -21,7 +21,7 @@ export type DescribeRequest = (req: Request) => string | Promise<string>
 /** Creates a middleware for protected routes: it sets `req.user` and `req.auth`, and answers every refusal itself. */
 export function createDidGuard(http: HttpParts, options: GuardOptions): RequestHandler {
   const { optional = false, allow } = options
-  assertAllowOption(options)
+  assertOptions(options, guardOptionNames)
   const guard = createGuard(
     http,
     async (req) => {

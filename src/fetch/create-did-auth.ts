@@ -2,10 +2,10 @@ import { composeService, type Sessions } from '../compose-service.js'
 import type { CorsSettings } from '../config/cors-options.js'
 import type { DidAuthConfig } from '../config/options.js'
 import { clientTracking, currentClient } from '../current-client.js'
-import { assertAllowed, assertAllowOption, type DidAuthInfo } from '../did-auth-info.js'
+import { assertAllowed, assertOptions, type DidAuthInfo } from '../did-auth-info.js'
 import { FetchRequest, parseTarget, toResponse } from './fetch-request.js'
 import { createClient } from '../http/client-network.js'
-import { hasToken, passWithDid, type GuardOptions } from '../http/guard.js'
+import { guardOptionNames, hasToken, passWithDid, type GuardOptions } from '../http/guard.js'
 import { answerRequest, createRouteFinder, listRoutes } from '../http/routes.js'
 import { createLazy } from '../lazy.js'
 
@@ -108,7 +108,7 @@ export function createDidAuth(config: DidAuthConfig): DidAuth {
     request: Request,
     { clientAddress, mountPath = '', ...options }: AuthenticateOptions | OptionalAuthenticateOptions
   ): Promise<Authentication | undefined> {
-    assertAllowOption(options)
+    assertOptions(options, guardOptionNames)
     if (options.deviceProof === true && !hasWarned) {
       hasWarned = true
       service.warnOfGuard(options, 'authenticate with deviceProof: true')

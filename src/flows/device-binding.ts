@@ -3,7 +3,6 @@ import type { AuthenticatedUser, Client } from '../ports.js'
 import { assertProvesRequest, computeThumbprint, computeTokenHash } from '../protocol/device-proof.js'
 import { createProofRefusal, findBoundKey, parseDeviceProof, type ProvedRequest } from '../protocol/device-proof.js'
 import type { JsonObject } from '../protocol/json.js'
-import type { StoredSession } from '../protocol/session.js'
 import { chargeDeviceProof } from './limits.js'
 import { issueNonce, verifyNonce } from './nonces.js'
 import type { Parts } from './parts.js'
@@ -34,20 +33,22 @@ export function bindToDevice(parts: ProofParts, readProof: ReadDeviceProof | und
 }
 
 /**
- * Asserts that the refresh of a bound session comes from its device. A refused proof changes nothing: it is charged to
- * the session, and reported. The device itself can still refresh.
+ * Asserts that a refresh of a bound session, or its request for a resource token, comes from its device. A refused
+ * proof changes nothing: it is charged to the session, and reported. The device itself can still refresh.
+ * @param accessToken - the token that the request presents, if the proof has to name one
  * @throws DidAuthError ERR_DEVICE_PROOF, ERR_DEVICE_NONCE, ERR_TOO_MANY_REQUESTS after many refused proofs, ERR_STORE
  */
 export async function assertBoundDevice(
   parts: ProofParts & Pick<Parts, 'store' | 'quotas' | 'report'>,
-  { did, sessionId, tokenClaims }: Pick<StoredSession, 'did' | 'sessionId' | 'tokenClaims'>,
+  { did, sessionId, claims }: { did: string; sessionId: string; claims: Readonly<Record<string, unknown>> | undefined },
   readProof: ReadDeviceProof | undefined,
-  client: Client
+  client: Client,
+  accessToken?: string
 ): Promise<void> {
-  const boundKey = findBoundKey(tokenClaims)
+  const boundKey = findBoundKey(claims)
   if (boundKey === undefined) return
   try {
-    assertKey(boundKey, verifyDeviceProof(parts, readProof?.()))
+    assertKey(boundKey, verifyDeviceProof(parts, readProof?.(), accessToken))
   } catch (error) {
     if (error instanceof DidAuthError && error.code === 'ERR_DEVICE_PROOF') {
       await chargeDeviceProof(parts, sessionId)

@@ -50,8 +50,8 @@ export async function refreshTokens(
   const { refreshToken, idempotencyKey, client } = request
   const { presented, session } = await findPresentedSession(parts, refreshToken)
   // Before anything else: a refused device proof must not show the state of the session.
-  await assertBoundDevice(parts, session, request.readDeviceProof, client)
-  const { sessionId } = session
+  const { did, sessionId, tokenClaims: claims } = session
+  await assertBoundDevice(parts, { did, sessionId, claims }, request.readDeviceProof, client)
   const nowSeconds = parts.clock.nowSeconds()
   const secret = deriveSuccessor(settings, presented.token, idempotencyKey)
   const next = createRefreshToken(parts, session, nowSeconds, secret)

@@ -28,7 +28,7 @@ export function assertKeyDid(settings: Pick<Settings, 'networks' | 'contractWall
   if (!isContractDid(settings, did)) return
   const reason = {
     check: 'network',
-    expected: 'a network name; the chain number is reserved for contracts',
+    expected: 'a network name, or for a contract a login by EIP-4361: contractWallets lists this chain',
     option: 'contractWallets'
   }
   throw new DidAuthError('ERR_DID_UNSUPPORTED', { reason })

@@ -51,6 +51,14 @@ export interface GuardOptions {
   allow?: AllowUser
 }
 
+/** Names of all options of a guard. */
+export const guardOptionNames: Readonly<Record<keyof GuardOptions, true>> = {
+  checkSession: true,
+  deviceProof: true,
+  optional: true,
+  allow: true
+}
+
 /** The user of a request, and the parts for the rest of the request, which have its deadline. */
 interface Admission {
   parts: Parts

@@ -66,6 +66,11 @@ export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer 
       readHeaderToken(authorization, schemes)
       return readHeaderToken(authorization, ['DIDAuth'])
     },
+    /** Returns the access token of the header, which the client's code knows; undefined if a cookie has the token. */
+    readKnownToken: (request: WithCookies): string | undefined =>
+      read(request, accessCookie, 'ERR_ACCESS_TOKEN') === undefined
+        ? readHeaderToken(request.headers.authorization, ['DIDAuth'])
+        : undefined,
     /** Reads the token of another service, where one is trusted. */
     readResourceToken: ({ headers }: WithHeaders): string | undefined =>
       resourceIssuer && readBearerToken(headers.authorization),

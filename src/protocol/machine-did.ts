@@ -1,4 +1,5 @@
 import { DidAuthError } from '../errors.js'
+import { isEd25519Key } from './ed25519-key.js'
 import { decodeBase58, decodeBase64url, encodeHex } from './encoding.js'
 import { isObject, readField } from './json.js'
 
@@ -6,8 +7,8 @@ import { isObject, readField } from './json.js'
 export interface MachineKey {
   kind: 'P-256' | 'Ed25519' | 'secp256k1'
   /**
-   * An Ed25519 key of 32 bytes, or a point of 33 (compressed) or 65 bytes. Whether the point is on the curve is checked
-   * with the signature.
+   * An Ed25519 key of 32 bytes that is no point of small order, or a point of 33 (compressed) or 65 bytes. Whether that
+   * point is on the curve is checked with the signature.
    */
   bytes: Uint8Array
 }
@@ -57,7 +58,7 @@ function parseMultikey(encoded: string): MachineKey | undefined {
   const kind = bytes && KIND_BY_CODEC.get(encodeHex(bytes.subarray(0, 2)))
   if (bytes === undefined || kind === undefined) return undefined
   const key = bytes.subarray(2)
-  if (kind === 'Ed25519') return key.length === 32 ? { kind, bytes: key } : undefined
+  if (kind === 'Ed25519') return isEd25519Key(key) ? { kind, bytes: key } : undefined
   return key.length === 33 && (key[0] === 2 || key[0] === 3) ? { kind, bytes: key } : undefined
 }
 
@@ -68,7 +69,7 @@ function parseJwk(encoded: string): MachineKey | undefined {
   if (kind === undefined || !maySign(jwk, ALGORITHMS_BY_KIND[kind])) return undefined
   const [x, y] = ['x', 'y'].map((name) => parseCoordinate(readField(jwk, name)))
   if (x === undefined) return undefined
-  if (kind === 'Ed25519') return Object.hasOwn(jwk, 'y') ? undefined : { kind, bytes: x }
+  if (kind === 'Ed25519') return isEd25519Key(x) && !Object.hasOwn(jwk, 'y') ? { kind, bytes: x } : undefined
   return y && { kind, bytes: Uint8Array.of(4, ...x, ...y) }
 }
 

@@ -1,6 +1,7 @@
 import { pureCurve } from '../adapters/curve-pure.js'
 import { RecentEntries } from '../caches.js'
 import type { IsSigned } from '../adapters/named-keys.js'
+import { assertOptions } from '../did-auth-info.js'
 import { DidAuthError } from '../errors.js'
 import type { DidAuthInfo } from '../express-types.js'
 import type { EndedSessionsOptions, WaitUntil } from '../ports.js'
@@ -45,6 +46,17 @@ export interface VerifierOptions {
   clock?: { nowSeconds(): number } | undefined
 }
 
+const optionNames: Readonly<Record<keyof VerifierOptions, true>> = {
+  issuer: true,
+  audience: true,
+  publicKeys: true,
+  resolver: true,
+  cookiePrefix: true,
+  trustedOrigins: true,
+  endedSessions: true,
+  clock: true
+}
+
 /** The user of a verified access token. */
 export interface VerifiedToken extends DidAuthInfo {
   /** The user's DID as received at login. Use `canonicalDid` as the key of accounts. */
@@ -77,12 +89,13 @@ export interface AccessTokenVerifier {
  * It runs in Node, Workers and browsers, and makes no network request unless you give `resolver` or `endedSessions`.
  * Without `endedSessions`, a token stays valid until its `exp`, also after a logout.
  *
- * @throws DidAuthError ERR_CONFIG
+ * @throws DidAuthError ERR_CONFIG; TypeError for an unknown option
  * @example
  * const verify = accessTokenVerifier({ issuer: 'did:ethr:rsk:0x…', audience: 'https://auth.example.com' })
  * const { did, claims } = await verify(token)
  */
 export function accessTokenVerifier(options: VerifierOptions): AccessTokenVerifier {
+  assertOptions(options, optionNames)
   const { issuer, audience, clock: wallClock = systemClock } = options
   const dids: readonly unknown[] = Array.isArray(issuer) ? issuer : [issuer]
   if (dids.length === 0 || !dids.every(isDid)) {

@@ -1,5 +1,5 @@
 import { sendErrorAnswer } from '../error-answer.js'
-import { assertAllowed, assertAllowOption, type AllowUser } from '../did-auth-info.js'
+import { assertAllowed, assertOptions, type AllowUser } from '../did-auth-info.js'
 import { DidAuthError, errorStatuses, type DidAuthErrorCode } from '../errors.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
 import type { AccessTokenVerifier, VerifiedToken } from './access-token-verifier.js'
@@ -38,6 +38,8 @@ export interface RequireTokenOptions {
   allow?: AllowUser
 }
 
+const optionNames: Readonly<Record<keyof RequireTokenOptions, true>> = { resourceMetadata: true, allow: true }
+
 /**
  * Creates Express middleware that lets only requests with a valid access token pass. It sets `req.user` and `req.auth`
  * as `requireDid` does. It answers 401 without a valid token, 403 to a cookie in an unsafe request that another site
@@ -45,7 +47,7 @@ export interface RequireTokenOptions {
  * are unavailable.
  *
  * @param verify - the result of `accessTokenVerifier` or `resourceTokenVerifier`
- * @throws DidAuthError ERR_CONFIG, at setup, for any other argument
+ * @throws DidAuthError ERR_CONFIG, at setup, for any other argument; TypeError for an unknown option
  * @example
  * app.get('/orders', requireToken(verify), (req, res) => res.json(ordersOf(req.auth.canonicalDid)))
  */
@@ -54,7 +56,7 @@ export function requireToken(
   options: RequireTokenOptions = {}
 ): (req: GuardedRequest, res: GuardedResponse, next: (error?: unknown) => void) => void {
   assertVerifier(verify)
-  assertAllowOption(options)
+  assertOptions(options, optionNames)
   const { resourceMetadata, allow } = options
   if (resourceMetadata !== undefined && !isQuotableUrl(resourceMetadata))
     throw createConfigError('requireToken: give resourceMetadata as an http(s) URL')

@@ -1,5 +1,6 @@
 import { pureCurve } from '../adapters/curve-pure.js'
 import { createResourceIssuer } from '../adapters/resource-issuer.js'
+import { assertOptions } from '../did-auth-info.js'
 import { DidAuthError } from '../errors.js'
 import type { IssuerEndedSessionsOptions, ResourceKey, WaitUntil } from '../ports.js'
 import { isUserNetwork, toNetwork } from '../protocol/did.js'
@@ -34,6 +35,15 @@ export interface ResourceVerifierOptions {
   clock?: { nowSeconds(): number } | undefined
 }
 
+const optionNames: Readonly<Record<keyof ResourceVerifierOptions, true>> = {
+  issuer: true,
+  audience: true,
+  endedSessions: true,
+  keys: true,
+  networks: true,
+  clock: true
+}
+
 /** Verifier of the resource tokens of one issuer. */
 export interface ResourceTokenVerifier {
   /**
@@ -60,12 +70,13 @@ export interface ResourceTokenVerifier {
  *
  * It runs in Node, Workers and browsers. Without `endedSessions`, a token stays valid until its `exp`, at most 300 s.
  *
- * @throws DidAuthError ERR_CONFIG
+ * @throws DidAuthError ERR_CONFIG; TypeError for an unknown option
  * @example
  * const verify = resourceTokenVerifier({ issuer: 'https://auth.example', audience: 'https://orders.example' })
  * app.get('/orders', requireToken(verify), (req, res) => res.json(ordersOf(req.auth.canonicalDid)))
  */
 export function resourceTokenVerifier(options: ResourceVerifierOptions): ResourceTokenVerifier {
+  assertOptions(options, optionNames)
   const problem = findProblem(options)
   if (problem !== undefined) throw createConfigError(problem)
   const { issuer, audience, endedSessions, keys, clock = systemClock } = options

@@ -137,6 +137,19 @@ describe('DidAuthClient.fetch with approve', () => {
     expect([status, service.exchanges.map((exchange) => exchange.status)]).toEqual([403, [403, 403]])
   })
 
+  it.each([0, 97, 1_500])('sends the signature of a contract account: %d bytes', async (bytes) => {
+    const service = await startApprovingService()
+    const signature = `0x${'ab'.repeat(bytes)}`
+    let isContract = false
+    const signMessage = (text: string) => (isContract ? signature : alice.personalSign(text))
+    const auth = await service.signedIn({ wallet: { address: alice.address, chainId: 30, signMessage } })
+    isContract = true
+    service.intercept(({ headers }) => (headers.has('DID-Approval') ? new Response('sent') : undefined))
+    expect(await (await auth.fetch('/transfer', { method: 'POST', approve: true })).text()).toBe('sent')
+    const approval = Buffer.from(service.exchanges.at(-1)!.headers.get('DID-Approval')!, 'base64url').toString()
+    expect(JSON.parse(approval)).toMatchObject({ signature })
+  })
+
   it('throws USER_REJECTED if the user closes the window, and sends nothing', async () => {
     const service = await startApprovingService()
     const rejected = Object.assign(new Error('no'), { code: 4001 })

@@ -16,7 +16,7 @@ import {
   startClientService,
   type ClientService
 } from '../support/servers/client-service.js'
-import type { Host } from '../support/servers/test-app.js'
+import { resourceKey, type Host } from '../support/servers/test-app.js'
 
 /** Address by which clients and proofs name the service. The test's server has a free port. */
 const url = 'https://service.example'
@@ -268,6 +268,42 @@ it('reports a session in cookies as bound only if the service says so', async ()
   const fetch = new CookieJar().wrap(fetchByUrl)
   const auth = await logIn({ mode: 'cookie', storage: createSharedStorage(), fetch, deviceKey })
   expect([proofs('/auth').length, auth.session?.isDeviceBound]).toEqual([1, undefined])
+})
+
+describe('tokenFor of a bound session', () => {
+  const resources = { resources: ['https://notes.example'], resourceKeys: [resourceKey(1)] }
+  const readProof = () => decodeJwt(proofs('/resource-token').at(-1)!)
+
+  it('proves the access token', async () => {
+    await start(resources)
+    const auth = await logIn()
+    expect(decodeJwt(await auth.tokenFor('https://notes.example')).sid).toBe(auth.session?.sessionId)
+    expect(readProof().ath).toHaveLength(43)
+  })
+
+  it('proves only the key in cookie mode, also after a reload, and to no other origin', async () => {
+    await start({ ...resources, useCookies: true })
+    setGlobals({ window: {} })
+    const cookies = {
+      mode: 'cookie',
+      storage: createSharedStorage(),
+      fetch: new CookieJar().wrap(fetchByUrl),
+      deviceKey: await createKeyPair()
+    } as const
+    await logIn(cookies)
+    const reloaded = service.client(options(cookies))
+    await reloaded.tokenFor('https://notes.example')
+    expect(readProof()).not.toHaveProperty('ath')
+    service.intercept(({ path }) => (path === '/other' ? Response.json({}) : undefined))
+    await reloaded.fetch('https://other.example/other', { deviceProof: true })
+    expect(proofs('/other')).toEqual([])
+  })
+
+  it('has no proof without a binding', async () => {
+    await start(resources)
+    await (await logIn({ deviceKey: undefined })).tokenFor('https://notes.example')
+    expect(proofs('/resource-token')).toEqual([])
+  })
 })
 
 describe('fetch with deviceProof', () => {

@@ -94,6 +94,7 @@ describe('DidAuthClient.logIn', () => {
       await expect(service.client({ network }).logIn()).rejects.toMatchObject({
         code: 'REFUSED',
         serverCode: 'ERR_DID_UNSUPPORTED',
+        message: expect.stringMatching(/Contracts log in with message: 'siwe' \(EIP-4361\)$/),
         userMessage: expect.stringMatching(
           `^The service refused the network of did:ethr:${name}0x\\w{40}\\. Contact its operator\\.$`
         )
@@ -149,6 +150,7 @@ describe('DidAuthClient.logIn', () => {
 describe('DidAuthClient when the wallet switches accounts', () =>
   it.each([
     ['signs out', undefined, [createNumberedWallet(2).address], false],
+    ['does nothing if a wallet names accounts by CAIP-10', 'signOut' as const, [`eip155:30:${alice.address}`], true],
     ['does nothing with onAccountChange ignore', 'ignore' as const, [createNumberedWallet(2).address], true],
     ['does nothing if the account stays the same', undefined, [alice.address.toLowerCase()], true],
     ['does nothing if the wallet was locked', undefined, [], true],
@@ -198,13 +200,37 @@ describe('connectWallet', () => {
     ['an object instead of a signature', { personal_sign: { r: 1 } }, 'WALLET'],
     ['another error of the wallet', { personal_sign: new Error('Ledger is locked') }, 'WALLET']
   ])('reports what %s means, and what to do', async (_name, answers, kind) => {
-    const sign = async (): Promise<string> => (await connectWallet(provider(answers), 'chain')).signMessage('text')
+    const sign = async (): Promise<string> => (await connectWallet(provider(answers), 'chain')).signByKey('text')
     const error = await sign().catch((thrown: unknown) => thrown)
     expect(error).toMatchObject({
       code: kind,
       retryable: false,
       userMessage: expect.stringMatching(/ry again|Install or unlock/)
     })
+  })
+
+  it.each([0, 65, 97, 1_500, 8_192])('accepts a signature of %d bytes, which a contract account makes', async (bytes) => {
+    const signature = `0x${'ab'.repeat(bytes)}`
+    expect(await (await connectWallet(provider({ personal_sign: signature }))).signMessage('text')).toBe(signature)
+  })
+
+  it.each(['0xabc', `0x${'ab'.repeat(8_193)}`, '', '0x zz', null])('refuses the signature %s', async (signature) => {
+    const { signMessage } = await connectWallet(provider({ personal_sign: signature }))
+    await expect(signMessage('text')).rejects.toMatchObject({ code: 'WALLET', message: 'Not 0,8192 bytes of hex' })
+  })
+
+  it.each(['0X', ''])('writes 0x where the wallet writes "%s"', async (prefix) => {
+    const digits = 'Ab'.repeat(65)
+    const answers = { personal_sign: prefix + digits, eth_requestAccounts: [prefix + alice.address.slice(2)] }
+    const { address, signByKey } = await connectWallet(provider(answers))
+    expect([address, await signByKey('text')]).toEqual([alice.address, `0x${digits}`])
+  })
+
+  it('names the text that a contract account has to sign', async () => {
+    const wallet = provider({ personal_sign: `0x${'ab'.repeat(97)}` })
+    const service = await startClientService()
+    const error = await service.client({ wallet }).logIn().catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ message: "Not 65 bytes of hex. Contracts log in with message: 'siwe'" })
   })
 
   it.each([

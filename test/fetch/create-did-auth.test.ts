@@ -235,6 +235,10 @@ describe('didAuth.authenticate', () => {
     await expect(didAuth.authenticate(request, { ...here, allow: 'admin' as never })).rejects.toEqual(
       new TypeError('allow needs a function')
     )
+    const misspelt = { ...here, checkSesion: true }
+    await expect(didAuth.authenticate(request, misspelt)).rejects.toEqual(
+      new TypeError('unknown option checkSesion: the options are checkSession, deviceProof, optional, allow')
+    )
   })
 
   it('returns undefined without a token if the login is optional, and refuses an invalid one', async () => {

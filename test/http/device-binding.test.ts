@@ -384,12 +384,51 @@ describe('the configuration of device binding', () => {
     expect((await on.get(path)).body).toMatchObject({ dpop_signing_alg_values_supported: ['ES256'] })
     expect((await off.get(path)).body).not.toHaveProperty('dpop_signing_alg_values_supported')
   })
+})
 
-  it('gives no cnf to tokens for other services', async () => {
-    const resources = { resources: ['https://orders.example'], resourceKeys: [resourceKey(3)] }
-    const { logInBound, post } = await start(resources)
+describe('a token for another service, which is not bound', () => {
+  const resource = 'https://orders.example'
+  const config = { resources: [resource], resourceKeys: [resourceKey(3)] }
+  const path = '/resource-token'
+
+  it('needs a proof of the device with the hash of a bound access token, and has no cnf', async () => {
+    const { logInBound, post, prove, events } = await start(config)
     const { accessToken } = await logInBound()
-    const { body } = await post('/resource-token', { resource: 'https://orders.example' }, accessToken).expect(200)
+    const ask = (proof: Record<string, string>) =>
+      post(path, { resource }, { Authorization: `DIDAuth ${accessToken}`, ...proof })
+    const { body } = await ask(await prove(path, { accessToken })).expect(200)
     expect(decodeJwt(body.accessToken)).not.toHaveProperty('cnf')
+    events.length = 0
+    const refused = [
+      asProblem,
+      await prove(path),
+      await prove(path, { accessToken: 'another' }),
+      await prove(path, { accessToken }, thief),
+      await prove('/auth', { accessToken })
+    ]
+    for (const proof of refused) expect((await ask(proof).expect(401)).body).toMatchObject({ code: 'ERR_DEVICE_PROOF' })
+    expect(events.map(({ type }) => type)).toEqual(refused.map(() => 'device-mismatch'))
+    const late = await ask(await prove(path, { accessToken, nonce: '0'.repeat(64) })).expect(401)
+    expect(late.body).toMatchObject({ code: 'ERR_DEVICE_NONCE' })
+    expect(late.headers['dpop-nonce']).toMatch(/^[0-9a-f]{64}$/)
+  })
+
+  it('needs the proof without that hash for a cookie, which a page cannot read', async () => {
+    const { post, createSignedLogin, prove } = await start({ ...config, useCookies: true })
+    const { headers } = await post('/auth', await createSignedLogin(), await prove('/auth')).expect(200)
+    const cookies = (headers['set-cookie'] as unknown as string[]).map((cookie) => cookie.split(';')[0]!)
+    const Cookie = cookies.join('; ')
+    await post(path, { resource }, { Cookie }).expect(401, 'Invalid device proof')
+    await post(path, { resource }, { Cookie, ...(await prove(path, {}, thief)) }).expect(401)
+    await post(path, { resource }, { Cookie, ...(await prove(path)) }).expect(200)
+    // A program that sends the token in the header knows it, also beside the other cookie.
+    const copied = { Authorization: `DIDAuth ${cookies[0]!.split('=')[1]!}`, Cookie: cookies[1]! }
+    await post(path, { resource }, { ...copied, ...(await prove(path)) }).expect(401)
+  })
+
+  it('needs no proof in an unbound session, which ignores one', async () => {
+    const { logIn, post } = await start(config)
+    const { accessToken } = await logIn()
+    await post(path, { resource }, { Authorization: `DIDAuth ${accessToken}`, DPoP: 'not a proof' }).expect(200)
   })
 })

@@ -153,6 +153,8 @@ describe('the key of a machine', () => {
   const ed = createMachine(1, 'Ed25519')
   const wallet = createNumberedWallet(1)
   const asWallet = importWallet(wallet)
+  const zero = Buffer.concat([Buffer.of(1), Buffer.alloc(31)])
+  const forged = Buffer.concat([zero, Buffer.alloc(32)])
   const withoutPoint = toDidJwk({ ...machine.jwk, y: other.jwk.y })
 
   it.each<[string, string]>([
@@ -196,6 +198,8 @@ describe('the key of a machine', () => {
       'a did:key of secp256k1 that is no point',
       secp.assert({ iss: toDidKey('secp256k1', Buffer.concat([Buffer.of(2), Buffer.alloc(32, 0xff)])) })
     ],
+    // This signature verifies for every text with the point zero as key.
+    ['an Ed25519 key of small order', replaceSignature(ed.assert({ iss: toDidKey('Ed25519', zero) }), () => forged)],
     ['a did:jwk with its private key', machine.assert({ iss: toDidJwk(machine.privateKey.export({ format: 'jwk' })) })],
     ['a did:web', machine.assert({ iss: 'did:web:service.example' })],
     ['a did:ethr without an address', asWallet.assert({ iss: 'did:ethr:rsk:0x1' })]

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
+import { ED25519_TORSION_SUBGROUP } from '@noble/curves/ed25519.js'
 import fc from 'fast-check'
 import { base58btc } from 'multiformats/bases/base58'
 import { canonicalDid, isDid, isMachineDid } from '../../src/protocol/did.js'
@@ -119,6 +120,27 @@ describe('the key of a did:jwk', () => {
     'is not looked for in %s',
     (did) => refuses(did)
   )
+})
+
+describe('an Ed25519 key', () => {
+  const ff = 'ff'.repeat(30)
+  it.each([
+    // The eight points of small order, as another library lists them.
+    ...ED25519_TORSION_SUBGROUP,
+    // Further spellings: x = 0 with a sign, then each y of less than 19 plus the prime, with both signs.
+    `01${'00'.repeat(30)}80`,
+    `ec${ff}ff`,
+    ...Array.from({ length: 19 }, (_, y) => (0xed + y).toString(16)).flatMap((y) => [`${y}${ff}7f`, `${y}${ff}ff`])
+  ])('is refused if its point has small order or a second spelling: %s', (hex) => {
+    const bytes = Buffer.from(hex, 'hex')
+    refuses(toDidKey('Ed25519', bytes))
+    refuses(toDidJwk({ kty: 'OKP', crv: 'Ed25519', x: bytes.toString('base64url') }))
+  })
+
+  it.each(['02', 'eb'])('is read if its y is next to a refused one: %s', (first) => {
+    const bytes = Buffer.from(first + (first === '02' ? '00'.repeat(31) : `${ff}7f`), 'hex')
+    expect(parseMachineKey(toDidKey('Ed25519', bytes)).bytes).toEqual(Uint8Array.from(bytes))
+  })
 })
 
 describe('the DID of a machine', () => {

@@ -348,6 +348,14 @@ describe('requireToken', () => {
     expect(() => appFor(undefined as never)).toThrow(new TypeError('allow needs a function'))
   })
 
+  it('refuses unknown options, which would leave a check out', () => {
+    expect(() => requireToken(accessTokenVerifier({ issuer, audience }), { Allow: () => false } as object)).toThrow(
+      'unknown option Allow: the options are resourceMetadata, allow'
+    )
+    const misspelt = { issuer, audience, endedSesions: true }
+    expect(() => accessTokenVerifier(misspelt)).toThrow('unknown option endedSesions: ')
+  })
+
   it('passes the failure of a later handler to Express', async () => {
     const app = express()
     app.use(requireToken(accessTokenVerifier({ issuer, audience })), () => {

@@ -150,6 +150,13 @@ describe('resourceTokenVerifier', () => {
   ])('refuses options with %s', (_what, changes) => {
     expect(() => resourceTokenVerifier({ ...options, ...changes })).toThrow(refusal('ERR_CONFIG'))
   })
+
+  it('refuses an unknown option', () => {
+    const misspelt = { ...options, network: ['rsk'] }
+    expect(() => resourceTokenVerifier(misspelt)).toThrow(
+      new TypeError('unknown option network: the options are issuer, audience, endedSessions, keys, networks, clock')
+    )
+  })
 })
 
 describe('requireToken with resourceMetadata', () => {

@@ -18,7 +18,7 @@ export async function requestWalletSecret(
   { id, createdAt }: { readonly id: string; readonly createdAt: number },
   isNew: boolean
 ): Promise<Bytes> {
-  const { address, signMessage } = await connectWallet(wallet)
+  const { address, signByKey } = await connectWallet(wallet)
   const text = formatSiweMessage({
     domain,
     address: addChecksum(address),
@@ -28,7 +28,7 @@ export async function requestWalletSecret(
     nonce: id,
     issuedAt: new Date(createdAt * 1_000).toISOString()
   })
-  const sign = async (): Promise<string> => (await signMessage(text)).slice(2, 130).toLowerCase()
+  const sign = async (): Promise<string> => (await signByKey(text)).slice(2, 130).toLowerCase()
   const signature = await sign()
   if (isNew && (await sign()) !== signature) throw new DidAuthClientError(WALLET_NOT_DETERMINISTIC)
   return utf8(signature)

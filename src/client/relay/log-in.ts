@@ -25,10 +25,10 @@ export async function logIn(
   relay: Service,
   { wallet, network, domain = new URL(relay.url).host, credential }: RelayLogin
 ): Promise<string> {
-  const { did, signMessage } = await connectWallet(wallet, network)
+  const { did, signByKey } = await connectWallet(wallet, network)
   const challenge = readRequiredText(await ask(relay, { path: '/request-auth', body: { did } }), 'challenge', isWord)
   const proof = credential
     ? { jwt: await credential(challenge, did) }
-    : { did, sig: await signMessage(loginMessage(domain, challenge)), challenge }
+    : { did, sig: await signByKey(loginMessage(domain, challenge)), challenge }
   return readRequiredText(await ask(relay, { path: '/auth', body: proof }), 'token')
 }

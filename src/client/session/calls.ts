@@ -4,6 +4,7 @@ import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields } from '../wire/json.js'
 import { decodeJwt } from '../wire/jwt.js'
 import { ask, askJson, readRequiredText } from '../wire/request.js'
+import type { AuthorizedInit } from './approve-request.js'
 import type { Setting } from './options.js'
 
 /** One of the user's sessions, times in whole seconds. */
@@ -32,14 +33,15 @@ export interface SessionCalls {
 /** The part of a client that the calls need: requests with its session. */
 interface LoggedInClient {
   readonly session: { readonly sessionId: string } | undefined
-  fetch(input: string | URL | Request, init?: RequestInit): Promise<Response>
+  fetch(input: string | URL | Request, init?: AuthorizedInit): Promise<Response>
 }
 
 /** Creates the calls of a client, which loads this module on demand. */
 export function createCalls(setting: Setting, client: LoggedInClient): SessionCalls {
   const tokens = new Map<string, CachedToken>()
-  // Requests carry the session's token.
-  const service: Setting = { ...setting, fetch: (url, init) => client.fetch(url, init) }
+  // Requests carry the session's token, and a proof of its device, which the route of resource tokens needs.
+  const deviceProof = !!setting.deviceKey
+  const service: Setting = { ...setting, fetch: (url, init) => client.fetch(url, { ...init, deviceProof }) }
   const assertSession = (): string => {
     if (!client.session) throw new DidAuthClientError(NOT_SIGNED_IN)
     return client.session.sessionId

@@ -53,17 +53,25 @@ export async function sendWithProof(setting: Setting, user: DeviceUser, call: Ca
 /**
  * Returns a fetch that adds a proof to each request with a bound access token (RFC 9449, section 7). It repeats the
  * request once if the proof's nonce has expired, and the body can be sent again.
+ *
+ * @param session - the current one. In cookie mode, where scripts cannot read the token, its proofs have no `ath`
  */
-export function addProofs(setting: Setting, fetch: typeof globalThis.fetch): typeof globalThis.fetch {
+export function addProofs(
+  setting: Setting,
+  fetch: typeof globalThis.fetch,
+  session: DeviceUser | undefined
+): typeof globalThis.fetch {
   return async (input, init = {}) => {
     const headers = new Headers(init.headers)
     const [, accessToken = ''] = /^DIDAuth (.+)/.exec(headers.get('Authorization') ?? '') ?? []
     const { sub, cnf } = parseFields(decodeJwt(accessToken))
-    const keyPair = await limit(setting, findKey(setting, { did: String(sub), isDeviceBound: !!cnf }))
-    if (!keyPair) return fetch(input, init)
     const request = typeof input === 'object' && 'url' in input ? input : undefined
     // Normalizes the method, such as `post`.
     const { url, method } = new Request(request?.url ?? input, { method: init.method ?? request?.method ?? 'GET' })
+    const hasCookie = setting.usesCookies && !accessToken && setting.origins.has(new URL(url).origin)
+    const user = hasCookie ? session : { did: String(sub), isDeviceBound: !!cnf }
+    const keyPair = user && (await limit(setting, findKey(setting, user)))
+    if (!keyPair) return fetch(input, init)
     const send = async (): Promise<Response> => {
       headers.set('DPoP', await createProof(setting, keyPair, method, url, accessToken))
       const response = await fetch(input, { ...init, headers })
@@ -139,7 +147,7 @@ async function createProof(
 ): Promise<string> {
   const { subtle } = crypto
   const { kty, crv, x, y } = await subtle.exportKey('jwk', publicKey)
-  const ath = accessToken && encode(await subtle.digest('SHA-256', utf8(accessToken)))
+  const ath = accessToken ? encode(await subtle.digest('SHA-256', utf8(accessToken))) : undefined
   const content = [
     { typ: 'dpop+jwt', alg: 'ES256', jwk: { kty, crv, x, y } },
     {

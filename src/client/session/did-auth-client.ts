@@ -151,7 +151,7 @@ export class DidAuthClient {
     await this.#load()
     const { url, origins, usesCookies } = this.#setting
     const { fetch: baseFetch = this.#setting.fetch, deviceProof, ...init } = options
-    const fetch = deviceProof ? (await loadDeviceKey()).addProofs(this.#setting, baseFetch) : baseFetch
+    const fetch = deviceProof ? (await loadDeviceKey()).addProofs(this.#setting, baseFetch, this.session) : baseFetch
     const request = typeof input === 'object' && 'url' in input ? input : undefined
     // The service's URL may have a path, which a leading slash would drop.
     // eslint-disable-next-line @typescript-eslint/no-base-to-string -- anything but a request is a string or a URL

@@ -59,10 +59,10 @@ export async function signIn(
   { wallet, signal }: LogInOptions,
   prepare: (did: string) => Promise<[message: string, more?: object]>
 ): Promise<SignedIn> {
-  const { did, signMessage } = await connectWallet(wallet, setting.network, signal)
+  const { did, signByKey } = await connectWallet(wallet, setting.network, signal)
   return retryStaleChallenge(async () => {
     const [message, more] = await prepare(did)
-    const sig = await signMessage(message)
+    const sig = await signByKey(message)
     return { body: await sendProof(setting, { path, body: { did, sig, ...more }, signal }, did), did }
   })
 }

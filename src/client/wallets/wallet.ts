@@ -53,7 +53,7 @@ export interface PlainWallet {
   readonly address: string
   /** Id of the chain, for the network `chain`. */
   readonly chainId?: number
-  /** Signs a text by `personal_sign`. The result is `0x` and hex, 65 bytes for a key. */
+  /** Signs a text by `personal_sign`. The result is `0x` and hex, 65 bytes for a key, at most 8,192 for a contract. */
   signMessage(text: string): Promise<string> | string
 }
 
@@ -65,8 +65,15 @@ export interface ConnectedWallet {
   readonly did: string
   /** The address as the wallet spells it. */
   readonly address: string
-  /** Signs by `personal_sign` (EIP-191). @returns `0x` and 65 bytes in hex @throws as {@link askWallet} does */
+  /**
+   * Signs by `personal_sign` (EIP-191). Contracts sign with 0 to 8,192 bytes (EIP-1271).
+   *
+   * @returns `0x` and bytes in hex
+   * @throws as {@link askWallet} does
+   */
   readonly signMessage: (text: string) => Promise<string>
+  /** Signs by a key, in 65 bytes. @throws DidAuthClientError WALLET for the signature of a contract */
+  readonly signByKey: (text: string) => Promise<string>
 }
 
 /**
@@ -82,11 +89,13 @@ export async function connectWallet(wallet?: Wallet, network?: string, signal?: 
   if ('getSigner' in wallet) throw TypeError('Use await getSigner()')
   const { address: account, sign } = await askWallet(() => openWallet(wallet), signal)
   if (!account) throw new DidAuthClientError(NO_WALLET)
-  const address = parseHex(account, 40)
+  const address = parseHex(account, '20')
+  const signWith = (bytes: string) => async (text: string) => parseHex(await askWallet(() => sign(text), signal), bytes)
   return {
     did: await toAccountDid(wallet, address, network, signal),
     address,
-    signMessage: async (text) => parseHex(await askWallet(() => sign(text), signal), 130)
+    signMessage: signWith('0,8192'),
+    signByKey: signWith('65')
   }
 }
 
@@ -116,8 +125,8 @@ export function watchAccount(wallet: Wallet, listener: (address: string) => void
   if (!isProvider(wallet)) return
   wallet.on?.('accountsChanged', (accounts: unknown) => {
     const { 0: address } = parseFields(accounts)
-    // A locked wallet has no account, but still the same user.
-    if (isText(address)) listener(address.toLowerCase())
+    // A locked wallet has no account, but still the same user. Some wallets also send CAIP-10 texts.
+    if (isText(address) && /^0x[\da-f]{40}$/i.test(address)) listener(address.toLowerCase())
   })
 }
 
@@ -153,11 +162,18 @@ async function openWallet(wallet: Wallet): Promise<{ address: unknown; sign: (te
   }
 }
 
-/** Parses `0x` and hex digits: 40 are an address, 130 a signature. @throws DidAuthClientError WALLET for others */
-function parseHex(value: unknown, digits: number): string {
-  const hex = String(value)
-  if (hex.length === digits + 2 && /^0x[0-9a-f]+$/i.test(hex)) return hex
-  throw new DidAuthClientError(WALLET, { message: 'Not hex' })
+/**
+ * Parses an address or a signature in hex. Some wallets write `0X`, or no prefix.
+ *
+ * @param bytes - number of bytes, or `min,max`
+ * @returns `0x` and the digits
+ * @throws DidAuthClientError WALLET for anything else
+ */
+function parseHex(value: unknown, bytes: string): string {
+  const [, hex] = RegExp(`^(?:0x|(?=.))((?:[\\da-f]{2}){${bytes}})$`, 'i').exec(String(value)) ?? []
+  if (hex !== undefined) return `0x${hex}`
+  const hint = bytes === '65' ? ". Contracts log in with message: 'siwe'" : ''
+  throw new DidAuthClientError(WALLET, { message: `Not ${bytes} bytes of hex${hint}` })
 }
 
 /**

@@ -123,15 +123,15 @@ export function toClientError(answer: Answer, service?: Service, request?: { did
   const kind =
     service?.findErrorKind?.(status, serverCode, answer) ||
     (status === 429 ? RATE_LIMITED : status === 408 || status >= 500 ? UNAVAILABLE : PROTOCOL)
+  const refusedDid = /DID_UNSUPP/.test(String(serverCode)) && request?.did
+  // A chain number may be reserved for contracts, which sign only the text of EIP-4361.
+  const hint = refusedDid && ". Contracts log in with message: 'siwe' (EIP-4361)"
   return new DidAuthClientError(kind, {
-    message: `${answer.what}: ${status} ${readText(answer, 'title') ?? headers.get('Content-Type')}`,
+    message: `${answer.what}: ${status} ${readText(answer, 'title') ?? headers.get('Content-Type')}${hint || ''}`,
     status,
     serverCode,
     retryAfterSeconds: Number(headers.get('Retry-After')) || undefined,
-    userMessage:
-      request?.did && /DID_UNSUPP/.test(String(serverCode))
-        ? `The service refused the network of ${request.did}. Contact its operator.`
-        : undefined
+    userMessage: refusedDid ? `The service refused the network of ${refusedDid}. Contact its operator.` : undefined
   })
 }
 
