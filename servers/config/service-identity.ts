@@ -1,19 +1,10 @@
 import { createECDH, randomBytes } from 'node:crypto'
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync
-} from 'node:fs'
+import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { didOfPrivateKey, type ResourceKey } from 'express-did-auth'
 import { toNetwork } from 'express-did-auth/server-kit'
 import { variables } from './env-schema.js'
+import { syncFolder } from './private-files.js'
 import type { ServerEnv } from './read-env.js'
 import { getErrorCode, StartError, startStep } from './startup-error.js'
 
@@ -124,15 +115,4 @@ function createOnce(file: string): void {
     rmSync(draft, { force: true })
   }
   syncFolder(join(file, '..'))
-}
-
-/** Syncs a folder. Otherwise a power loss could remove the new file's name, and the next start a new identity. */
-function syncFolder(folder: string): void {
-  if (process.platform === 'win32') return
-  const descriptor = openSync(folder, 'r')
-  try {
-    fsyncSync(descriptor)
-  } finally {
-    closeSync(descriptor)
-  }
 }
