@@ -27,7 +27,7 @@ export type VaultServerParts = ServerAppParts & Contents
 
 /**
  * Limits for lists that are prepared in parallel. A list may have thousands of entries, and the thread also serves
- * other requests. A client network may use a quarter of the turns, which is 2.
+ * other requests. A client network may use a quarter of the turns, which is 2, and its site 4.
  */
 const PREPARING = { maxRunning: 8, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 /** Maximum memory in bytes for responses in progress: their lists, and the pages of content. */

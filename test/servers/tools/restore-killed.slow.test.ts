@@ -3,9 +3,11 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
+import { runReconcile } from '../../../servers/tools/reconcile.js'
 import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 import { filesIn } from '../../support/fixtures/store-folder.js'
+import { runCommand } from '../../support/servers/command-line.js'
 import { runCli, spawnCli } from '../../support/servers/server-process.js'
 import { fillVault, findVaultFaults } from '../../support/servers/vault-app.js'
 
@@ -42,14 +44,16 @@ it('a restore that is killed leaves nothing, a folder that is refused, or all da
     mkdirSync(target)
     // The last points are after the last file, while databases are checked and the marker is removed.
     await killAt(target, Math.round((point / (POINTS - 3)) * all))
-    const { code, stdout, stderr } = await runCli(['vault', 'reconcile'], { DATA_DIR: target })
-    if (stderr.includes('did not finish')) {
-      expect([code, stderr]).toEqual([1, expect.stringContaining('delete everything in that folder')])
-      expect(existsSync(join(target, 'restore-unfinished'))).toBe(true)
+    const reconciled = runCommand(runReconcile, [], { DATA_DIR: target })
+    if (existsSync(join(target, 'restore-unfinished'))) {
+      await expect(reconciled).rejects.toThrow('did not finish; delete everything in that folder')
       outcomes.refused! += 1
-    } else if (readdirSync(target).length === 0) outcomes.nothing! += 1
-    else {
-      expect([code, stdout]).toEqual([0, expect.stringContaining(`${OBJECTS} contents in use, all undamaged`)])
+    } else if (readdirSync(target).length === 0) {
+      await expect(reconciled).rejects.toThrow('There is no vault')
+      outcomes.nothing! += 1
+    } else {
+      const { code, lines } = await reconciled
+      expect([code, lines.join()]).toEqual([0, expect.stringContaining(`${OBJECTS} contents in use, all undamaged`)])
       expect(await findVaultFaults({ DATA_DIR: target })).toEqual([])
       outcomes.whole! += 1
     }
