@@ -26,6 +26,8 @@ export interface HttpRequest {
   readonly clientAddress: string | undefined
   /** Whether an untrusted proxy forwarded the request. All clients of that proxy then have the same address. */
   readonly isBehindUnknownProxy: boolean
+  /** Whether more proxies forwarded the request than are trusted, or its client says so. */
+  readonly hasUntrustedProxies?: boolean
   /** Whether the client has disconnected. */
   readonly isGone: () => boolean
   /** Returns the media type that the client prefers by its `Accept` header; false if it accepts none of these. */

@@ -143,6 +143,13 @@ export class ExpressRequest implements HttpRequest {
     this.isBehindUnknownProxy = req.headers['x-forwarded-for'] !== undefined && !trustsProxy(req)
   }
 
+  /** Whether `X-Forwarded-For` has more entries than the setting `trust proxy` covers. */
+  get hasUntrustedProxies(): boolean {
+    const { 'x-forwarded-for': forwarded } = this.#req.headers
+    if (forwarded === undefined || this.isBehindUnknownProxy) return false
+    return String(forwarded).split(',').length > this.#req.ips.length
+  }
+
   /** Cookies of the header `Cookie`, parsed at each access. */
   get cookies(): Readonly<Record<string, unknown>> {
     return parseCookies(this.#req.headers.cookie)
