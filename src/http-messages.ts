@@ -29,6 +29,8 @@ export interface HttpRequest {
    * the address of the proxy. Undefined otherwise.
    */
   readonly unknownProxy: string | undefined
+  /** Whether more proxies forwarded the request than are trusted, or its client says so. */
+  readonly hasUntrustedProxies?: boolean
   /** Whether the client has disconnected. */
   readonly isGone: () => boolean
   /** Returns the media type that the client prefers by its `Accept` header; false if it accepts none of these. */

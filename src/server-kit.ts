@@ -8,6 +8,7 @@ export { systemClock, waitAtMost, within } from './time.js'
 export { limitMilliseconds, limitOrder } from './time-limits.js'
 export { createLazy, createSingleFlight, type Lazy } from './lazy.js'
 export { ConcurrencyLimiter } from './adapters/concurrency-limiter.js'
+export { NetworkShares } from './adapters/network-shares.js'
 export { readBounded, separateUser } from './adapters/read-bounded.js'
 
 // Tokens of a trusted auth server.

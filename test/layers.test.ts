@@ -64,8 +64,8 @@ const LAYERS: readonly Layer[] = [
   // Fair shares for client networks, also in stores.
   {
     name: 'limiter',
-    files: /^src\/adapters\/concurrency-limiter\.ts$/,
-    uses: ['errors', 'ports'],
+    files: /^src\/adapters\/(?:concurrency-limiter|network-shares)\.ts$/,
+    uses: ['errors', 'ports', HELPERS],
     packages: /^node:events$/
   },
   {

@@ -79,6 +79,7 @@ export const variables = z.object({
     // The store parses the rest of the URL and reports its errors.
     .regex(/^rediss?:\/\/\S+$/, 'give a URL such as redis://host:6379, or redis://host1:6379,host2:6379 of a cluster')
     .optional(),
+  REDIS_SSL_CA: text.optional(),
   S3_ENDPOINT: text.refine(isBucketUrl, 'give https://host[:port], without user and query').optional(),
   S3_BUCKET: text.regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'give the name of a bucket').optional(),
   S3_REGION: text.regex(/^[\w-]{1,64}$/, 'give a region, such as eu-central-1').default('us-east-1'),

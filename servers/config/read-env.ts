@@ -1,7 +1,9 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describeValue, isSecureUrl } from 'express-did-auth/server-kit'
 import type { z } from 'zod'
 import { secretVariables, variableNames, variables } from './env-schema.js'
+import { UNFINISHED_RESTORE } from './private-files.js'
 import { StartError } from './startup-error.js'
 
 /** Default port of each server. */
@@ -73,7 +75,12 @@ export function readValidEnv(
   // The valid variables can be parsed without the invalid ones, because every variable is optional.
   const isValid = ([variable]: [string, unknown]): boolean => !remedies.has(variable)
   const parsed = data ?? variables.parse(Object.fromEntries(Object.entries(values).filter(isValid)))
-  const { PORT: port = serverPorts[name], HOST: host } = parsed
+  const { PORT: port = serverPorts[name], HOST: host, DATA_DIR: folder } = parsed
+  if (existsSync(join(folder, UNFINISHED_RESTORE))) {
+    problems.push(
+      `DATA_DIR: a restore to ${folder} did not finish; delete everything in that folder, then restore again`
+    )
+  }
   return { env: { ...parsed, name, address: { port, host, variable: toEnvName('PORT') } }, problems }
 }
 

@@ -1,21 +1,12 @@
-import { createECDH, randomBytes } from 'node:crypto'
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync
-} from 'node:fs'
+import { createECDH } from 'node:crypto'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { didOfPrivateKey, type ResourceKey } from 'express-did-auth'
 import { toNetwork } from 'express-did-auth/server-kit'
 import { variables } from './env-schema.js'
+import { isUnfinishedSecret, readOrCreateSecret, SECRET_DIGITS } from './private-files.js'
 import type { ServerEnv } from './read-env.js'
-import { getErrorCode, StartError, startStep } from './startup-error.js'
+import { StartError, startStep } from './startup-error.js'
 
 /** Identity of a server. All servers with the same `DATA_DIR` share it. */
 export interface Identity {
@@ -49,7 +40,7 @@ export async function loadIdentity(env: IdentityEnv, isOneOfAll = false): Promis
       privateKeys:
         env.PRIVATE_KEY ??
         readOrCreateKeys(join(env.DATA_DIR, PRIVATE_KEY_FILE), variables.shape.PRIVATE_KEY, 'of secp256k1'),
-      challengeSecret: env.CHALLENGE_SECRET ?? readOrCreateSecret(join(env.DATA_DIR, 'challenge-secret')),
+      challengeSecret: env.CHALLENGE_SECRET ?? readOrCreateChallengeSecret(join(env.DATA_DIR, 'challenge-secret')),
       resourceKeys: env.name === 'auth' || isOneOfAll ? readResourceSecrets(env).map(createResourceKey) : []
     }
   })
@@ -93,46 +84,25 @@ function readOrCreateKeys(
   form: typeof variables.shape.PRIVATE_KEY | typeof variables.shape.RESOURCE_KEY,
   curve: string
 ): readonly string[] {
-  const { data } = form.safeParse(readOrCreate(file))
+  const text = readOrCreateSecret(file)
+  const { data } = form.safeParse(text)
   if (data !== undefined) return data
+  assertWholeSecret(file, text)
   throw new StartError(`The file ${file} does not contain private keys ${curve}, 64 hex digits each: ${RESTORE}`)
 }
 
 const RESTORE = 'restore it, or delete it to create a new identity'
 
-function readOrCreateSecret(file: string): string {
-  const secret = readOrCreate(file)
+/** @throws StartError for a file that a crash left with too few digits */
+function assertWholeSecret(file: string, text: string): void {
+  if (!isUnfinishedSecret(text)) return
+  const problem = `The file ${file} has ${text.length} of ${SECRET_DIGITS} digits, because its creation did not finish`
+  throw new StartError(`${problem}: delete it, or restore it if the service had already started`)
+}
+
+function readOrCreateChallengeSecret(file: string): string {
+  const secret = readOrCreateSecret(file)
   if (/^[0-9a-f]{64}$/.test(secret)) return secret
+  assertWholeSecret(file, secret)
   throw new StartError(`The file ${file} does not contain a secret of 64 hex digits: ${RESTORE}`)
-}
-
-/** Reads a file, or creates it with 32 random bytes. Creation is atomic, also if two servers start at once. */
-function readOrCreate(file: string): string {
-  if (!existsSync(file)) createOnce(file)
-  return readFileSync(file, 'utf8').trim()
-}
-
-function createOnce(file: string): void {
-  const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
-  try {
-    writeFileSync(draft, `${randomBytes(32).toString('hex')}\n`, { flag: 'wx', mode: 0o600, flush: true })
-    // linkSync fails if the file exists. So the first of two processes wins, and both read the same secret.
-    linkSync(draft, file)
-  } catch (error) {
-    if (getErrorCode(error) !== 'EEXIST') throw error
-  } finally {
-    rmSync(draft, { force: true })
-  }
-  syncFolder(join(file, '..'))
-}
-
-/** Syncs a folder. Otherwise a power loss could remove the new file's name, and the next start a new identity. */
-function syncFolder(folder: string): void {
-  if (process.platform === 'win32') return
-  const descriptor = openSync(folder, 'r')
-  try {
-    fsyncSync(descriptor)
-  } finally {
-    closeSync(descriptor)
-  }
 }

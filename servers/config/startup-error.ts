@@ -10,6 +10,7 @@ const NO_NATIVE_PART = 'better-sqlite3 has no native module for this version of 
 
 const REASONS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
   DEPTH_ZERO_SELF_SIGNED_CERT: 'self-signed certificate',
   EACCES: 'permission denied',
   EADDRINUSE: 'the port is in use',
@@ -37,6 +38,7 @@ const REASONS: Readonly<Record<string, string>> = {
   SQLITE_NOTADB: 'the file is not an SQLite database',
   SQLITE_READONLY: 'it is read-only',
   SQLITE_READONLY_DBMOVED: 'its file or its write-ahead log was moved or deleted',
+  UNABLE_TO_GET_ISSUER_CERT: 'an unknown authority issued its certificate',
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'an unknown authority issued its certificate',
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'an unknown authority issued its certificate',
   UND_ERR_SOCKET: 'the connection was closed'
@@ -63,6 +65,33 @@ function findCause(error: unknown): unknown {
 /** Whether an error comes from `AbortSignal.timeout`. It has no string code. */
 function isTimeout(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'name' in error && error.name === 'TimeoutError'
+}
+
+/** What to do about a certificate that was refused. */
+const CERTIFICATE_REMEDIES: Readonly<Record<string, 'authority' | 'name' | 'time'>> = {
+  CERT_HAS_EXPIRED: 'time',
+  CERT_NOT_YET_VALID: 'time',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'authority',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'name',
+  SELF_SIGNED_CERT_IN_CHAIN: 'authority',
+  UNABLE_TO_GET_ISSUER_CERT: 'authority',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'authority',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'authority'
+}
+
+/**
+ * Returns what to do about the certificate of a service; undefined if the error has another reason.
+ *
+ * @param variables - the variables that contain the URL of the service, and the file of its CA certificates
+ */
+export function findCertificateRemedy(
+  failure: unknown,
+  variables: Readonly<Record<'url' | 'ca', string>>
+): string | undefined {
+  const kind = CERTIFICATE_REMEDIES[getErrorCode(findCause(failure)) ?? '']
+  if (kind === 'authority') return `set ${variables.ca} to a file with the certificate of its authority`
+  if (kind === 'name') return `give a host name of the certificate in ${variables.url}`
+  return kind === 'time' ? 'renew the certificate on that machine, and check both clocks' : undefined
 }
 
 /** Describes in words why something failed. */

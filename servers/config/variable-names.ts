@@ -17,7 +17,7 @@ const variableByOption: ReadonlyMap<string, string> = new Map([
 
 /** Texts of the library that concern its callers, with the texts for operators of the servers. */
 const TEXTS: readonly [RegExp, string][] = [
-  [/the app's `trust proxy` is off/, 'TRUST_PROXY is off'],
+  [/the app's `trust proxy`/, 'TRUST_PROXY'],
   [/pass a logger with debug for the reason/, 'LOG_LEVEL=debug shows the reason'],
   [/, siwe\.domains\b/, ''],
   // A key is created if RESOURCES is set.

@@ -3,16 +3,30 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { DidAuthError, type QuotaStore, type StoreLifecycle } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import type { ServerEnv } from '../config/read-env.js'
-import { getErrorCode, ownCommand, describeReasonInWords, StartError, startStep } from '../config/startup-error.js'
+import {
+  describeReasonInWords,
+  findCertificateRemedy,
+  getErrorCode,
+  ownCommand,
+  StartError,
+  startStep
+} from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
 import type { Metrics } from '../observability/metrics.js'
+
+/** Names of the storage engines in the network, for operators, and their variables. */
+const ENGINES = {
+  database: { name: 'the database (DATABASE_URL)', url: 'DATABASE_URL', ca: 'DATABASE_SSL_CA' },
+  redis: { name: 'Redis (REDIS_URL)', url: 'REDIS_URL', ca: 'REDIS_SSL_CA' }
+} as const
+export type EngineId = keyof typeof ENGINES
 
 /** A storage engine that is reached over the network. It may be unavailable at any time, also at the start. */
 export interface RemoteEngine {
   /** Name of the engine in the response of `/ready`. */
-  readonly name: 'database' | 'redis'
+  readonly name: EngineId
   /** Variable that contains the URL of the engine. */
-  readonly variable: 'DATABASE_URL' | 'REDIS_URL'
+  readonly variable: (typeof ENGINES)[EngineId]['url']
   /** @throws DidAuthError ERR_STORE while the engine is unavailable; another error if its configuration is unusable */
   readonly check: () => Promise<unknown>
   close(): Promise<void>
@@ -38,15 +52,20 @@ export async function openDatabase(
   return { name: 'database', variable: 'DATABASE_URL', database, check, close: () => database.close() }
 }
 
-/** Opens Redis, without connecting yet. @throws StartError if its URL is invalid */
-export async function openRedis(url: string): Promise<RemoteEngine & { quotas: QuotaStore & StoreLifecycle }> {
+/** Opens Redis, without connecting yet. @throws StartError if its URL is invalid, or the certificate file cannot be read */
+export async function openRedis(
+  env: Pick<ServerEnv, 'REDIS_SSL_CA'>,
+  url: string
+): Promise<RemoteEngine & { quotas: QuotaStore & StoreLifecycle }> {
   const { redisQuotas } = await import('express-did-auth/stores/redis')
-  const quotas = startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url))
+  const ca = readCertificates('REDIS_SSL_CA', env.REDIS_SSL_CA)
+  const quotas = startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url, ca))
   const check = (): Promise<void> =>
     quotas.ping().catch((cause: unknown) => {
       // Redis is available, but it is a node of a cluster.
-      if (getErrorCode(cause) === 'ERR_CONFIG') throwUnusable(cause, 'Redis (REDIS_URL)')
-      throw new DidAuthError('ERR_STORE', { cause })
+      if (getErrorCode(cause) === 'ERR_CONFIG') throwUnusable(cause, 'redis')
+      const error = new DidAuthError('ERR_STORE', { cause })
+      throw isUnavailable(error) ? error : createStartError(error, 'redis')
     })
   return { name: 'redis', variable: 'REDIS_URL', quotas, check, close: async () => quotas.close() }
 }
@@ -113,7 +132,7 @@ export class Connections {
       this.#engines.push(engine)
     }
     if (redisUrl !== undefined) {
-      const engine = await openRedis(redisUrl)
+      const engine = await openRedis(env, redisUrl)
       this.quotas = engine.quotas
       this.#engines.push(engine)
     }
@@ -155,21 +174,28 @@ export async function findUnavailability(check: () => Promise<unknown>): Promise
   }
 }
 
-/** Whether an error means that an engine is unavailable. The `cause` of the error is the reason. */
+/**
+ * Whether an error means that an engine is unavailable. The `cause` of the error is the reason. A certificate that is
+ * refused stays so until an operator acts.
+ */
 export function isUnavailable(error: unknown): boolean {
-  return error instanceof DidAuthError && error.code === 'ERR_STORE'
+  return isStoreError(error) && findCertificateRemedy(error, ENGINES.database) === undefined
 }
 
-/** @throws StartError that tells the operator why an engine cannot be used; `what` is the engine and its variable */
-export function throwUnusable(error: unknown, what?: string): never {
-  throw createStartError(error, what)
+const isStoreError = (error: unknown): boolean => error instanceof DidAuthError && error.code === 'ERR_STORE'
+
+/** @throws StartError that tells the operator why an engine cannot be used */
+export function throwUnusable(error: unknown, engine?: EngineId): never {
+  throw createStartError(error, engine)
 }
 
 /** Creates the error that tells the operator why an engine cannot be used. */
-export function createStartError(error: unknown, what = 'the database (DATABASE_URL)'): StartError {
+export function createStartError(error: unknown, engine: EngineId = 'database'): StartError {
   if (error instanceof StartError) return error
-  const reason = isUnavailable(error) ? describeReasonInWords(error) : describeEngineFault(error)
-  return new StartError(`Cannot use ${what}: ${reason}`, { cause: error })
+  const { name } = ENGINES[engine]
+  const reason = isStoreError(error) ? describeReasonInWords(error) : describeEngineFault(error)
+  const remedy = findCertificateRemedy(error, ENGINES[engine])
+  return new StartError(`Cannot use ${name}: ${reason}${remedy === undefined ? '' : `; ${remedy}`}`, { cause: error })
 }
 
 /** Returns the library's message about an engine, with the `migrate` command in the form that runs this program. */
@@ -188,8 +214,13 @@ export const getMigrationMode = ({ DATABASE_MIGRATE }: ServerEnv): 'apply' | 'ch
 /** Creates a connection pool, without connecting yet. @throws StartError if the certificate file cannot be read */
 export async function connectDatabase(env: ServerEnv, url: string, timeoutSeconds?: number): Promise<PostgresDatabase> {
   const { PostgresDatabase } = await loadPostgres()
-  const { DATABASE_SSL_CA: file, DATABASE_POOL_SIZE: poolSize, DATABASE_PREPARE: prepare } = env
-  const ca = file && startStep('Cannot read DATABASE_SSL_CA', () => readFileSync(file, 'utf8'))
-  const options = { ...(ca !== undefined && { ca }), ...(timeoutSeconds !== undefined && { timeoutSeconds }) }
-  return new PostgresDatabase(url, { poolSize, prepare, ...options })
+  const { DATABASE_POOL_SIZE: poolSize, DATABASE_PREPARE: prepare } = env
+  const ca = readCertificates('DATABASE_SSL_CA', env.DATABASE_SSL_CA)
+  const options = { poolSize, prepare, ...ca, ...(timeoutSeconds !== undefined && { timeoutSeconds }) }
+  return startStep(`Cannot use ${ENGINES.database.name}`, () => new PostgresDatabase(url, options))
+}
+
+/** Reads the file of CA certificates that a variable names. @throws StartError if it cannot be read */
+function readCertificates(variable: string, file: string | undefined): { ca?: string } {
+  return file === undefined ? {} : { ca: startStep(`Cannot read ${variable}`, () => readFileSync(file, 'utf8')) }
 }

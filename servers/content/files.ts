@@ -3,13 +3,11 @@ import { constants, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { chmod, copyFile, link, mkdir, open, opendir, rm, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
+import { isWithoutLinks } from '../config/private-files.js'
 import { getErrorCode } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
 import type { ObjectStore } from './content-store.js'
 import { LEAF_BYTES } from './unixfs-blocks.js'
-
-/** Error codes of file systems without hard links, or without links from the spool to the objects. */
-const CANNOT_LINK = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'EMLINK'])
 
 /** Size of a piece that is read. With 256 KiB, 200 slow readers used 50 MiB and fragmented the memory. */
 const PIECE_BYTES = 65_536
@@ -24,7 +22,7 @@ export function createFileObjectStore(folder: string, { isSynced } = { isSynced:
   const place = (file: string, path: string): Promise<void> =>
     // A link is atomic like a rename, but never overwrites a file.
     link(file, path).catch(async (error: unknown) => {
-      if (!CANNOT_LINK.has(getErrorCode(error) ?? '')) throw error
+      if (!isWithoutLinks(error)) throw error
       await copyFile(file, path, constants.COPYFILE_EXCL)
       if (isSynced) await sync(path)
     })

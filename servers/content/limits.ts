@@ -1,17 +1,22 @@
 import type { IncomingMessage } from 'node:http'
 import { DidAuthError } from 'express-did-auth'
+import { NetworkShares } from 'express-did-auth/server-kit'
 import { limitMilliseconds, MIN_BYTES_PER_SECOND } from '../config/time-limits.js'
 
-/** Budget of bytes that may be acquired at the same time, in total and for each owner (default: a quarter). */
+/**
+ * Budget of bytes that may be acquired at the same time: in total, for each owner (default: a quarter), and for the
+ * site of an owner that is a client network (twice as much).
+ */
 export class ByteBudget {
   readonly #maxBytes: number
   readonly #maxBytesPerOwner: number
-  readonly #byOwner = new Map<string, number>()
+  readonly #shares: NetworkShares
   #bytes = 0
 
   constructor({ maxBytes, maxBytesPerOwner = maxBytes / 4 }: { maxBytes: number; maxBytesPerOwner?: number }) {
     this.#maxBytes = maxBytes
     this.#maxBytesPerOwner = maxBytesPerOwner
+    this.#shares = new NetworkShares(maxBytesPerOwner)
   }
 
   /**
@@ -31,8 +36,8 @@ export class ByteBudget {
   /** Acquires bytes as `acquire` does, but returns undefined instead of throwing. */
   tryAcquire(bytes: number, owner?: string): (() => void) | undefined {
     const countedBytes = owner === undefined ? bytes : Math.min(bytes, this.#maxBytesPerOwner)
-    const ownerBytes = owner === undefined ? 0 : (this.#byOwner.get(owner) ?? 0) + countedBytes
-    if (this.#bytes + countedBytes > this.#maxBytes || ownerBytes > this.#maxBytesPerOwner) return undefined
+    const hasRoom = owner === undefined || this.#shares.hasRoom(owner, countedBytes)
+    if (this.#bytes + countedBytes > this.#maxBytes || !hasRoom) return undefined
     this.#add(countedBytes, owner)
     let isReleased = false
     return () => {
@@ -43,10 +48,7 @@ export class ByteBudget {
 
   #add(bytes: number, owner: string | undefined): void {
     this.#bytes += bytes
-    if (owner === undefined) return
-    const ownerBytes = (this.#byOwner.get(owner) ?? 0) + bytes
-    if (ownerBytes > 0) this.#byOwner.set(owner, ownerBytes)
-    else this.#byOwner.delete(owner)
+    if (owner !== undefined) this.#shares.add(owner, bytes)
   }
 }
 

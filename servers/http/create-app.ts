@@ -16,7 +16,7 @@ import type { Metrics, Samples } from '../observability/metrics.js'
 import { ServerError, createServerErrorSender } from './server-error.js'
 
 const CORS = {
-  allowedHeaders: [...CORS_ALLOWED_HEADERS, 'If-Match', 'If-None-Match'],
+  allowedHeaders: [...CORS_ALLOWED_HEADERS, 'If-Match', 'If-None-Match', 'Vault-Key'],
   exposedHeaders: [...CORS_EXPOSED_HEADERS, 'ETag', 'File-Expires-In', 'Pin-Status', 'X-Request-Id'].sort(),
   maxAge: CORS_MAX_AGE_SECONDS
 }

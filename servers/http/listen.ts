@@ -2,7 +2,7 @@ import { createServer, STATUS_CODES } from 'node:http'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { computeClientNetwork } from 'express-did-auth/server-kit'
+import { computeClientNetwork, NetworkShares } from 'express-did-auth/server-kit'
 import type { ServerAddress } from '../config/read-env.js'
 import { getErrorCode, describeReason, StartError } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
@@ -25,7 +25,7 @@ const LIMITS = {
   stop: limitMilliseconds.stopRequests,
   /** Maximum number of open connections. Each may hold a body of up to 64 KiB in memory. */
   maxConnections: 4_096,
-  /** Whether a client network may hold at most a quarter of them. False behind a proxy, which has one address. */
+  /** Whether a client network may hold at most a quarter of them, and its site a half. False behind a proxy. */
   perNetwork: false
 }
 export type ListenLimits = typeof LIMITS
@@ -199,29 +199,26 @@ function formatResponse(status: number, response: ServerResponse | undefined): s
  * so that clients with idle connections cannot block others.
  *
  * @param max - maximum number of open connections; Node closes further ones immediately
- * @param perNetwork - whether an IPv4 address or an IPv6 network of 64 bits may hold at most a quarter; also loopback
+ * @param perNetwork - whether an IPv4 address or an IPv6 /64 may hold at most a quarter, and a /24 or /48 twice as many;
+ *   also loopback
  * @returns the idle connections, which the caller adds and deletes; the one that has been idle longest comes first
  */
 export function shareConnections(server: Server, max: number, perNetwork: boolean): Set<Socket> {
-  const largestShare = Math.ceil(max * SHARE)
-  /** Number of open connections of each network. */
-  const counts = new Map<string, number>()
+  const shares = new NetworkShares(Math.ceil(max * SHARE))
   const idle = new Set<Socket>()
   let open = 0
   server.maxConnections = max
   server.on('connection', (socket: Socket) => {
     const network = computeClientNetwork(socket.remoteAddress ?? '')
-    const count = (counts.get(network) ?? 0) + 1
-    counts.set(network, count)
+    const hasRoom = shares.hasRoom(network, 1)
+    shares.add(network, 1)
     open += 1
     socket.once('close', () => {
       open -= 1
       idle.delete(socket)
-      const left = (counts.get(network) ?? 0) - 1
-      if (left > 0) counts.set(network, left)
-      else counts.delete(network)
+      shares.add(network, -1)
     })
-    if (perNetwork && count > largestShare) socket.destroy()
+    if (perNetwork && !hasRoom) socket.destroy()
     // Node refuses connections above the maximum before this listener runs, so one place always stays free.
     else if (open >= max) idle.values().next().value?.destroy()
   })

@@ -54,7 +54,7 @@ export function createFileRelay({ store, bodies, repair, settlePins, assertDiskF
   })
   /** Memory for files while they are read from the store. Files that exceed it are streamed. */
   const reading = new ByteBudget({ maxBytes: 67_108_864 })
-  /** Memory for responses that are being sent, at most a quarter for each client network. Others are streamed. */
+  /** Memory for responses that are being sent, within the shares of client networks. Others are streamed. */
   const sending = new SharedAnswers(new ByteBudget({ maxBytes: 33_554_432 }))
   const refreshOnce = createSingleFlight<StoredFile>()
 

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
-import { chmod, copyFile, mkdir, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { chmod, copyFile, mkdir, open, rm, rmdir, writeFile } from 'node:fs/promises'
+import { dirname, join, posix } from 'node:path'
+import { syncFolder, UNFINISHED_RESTORE } from '../config/private-files.js'
 import { readEnv, type ServerEnv } from '../config/read-env.js'
 import { describeReason, getErrorCode, StartError } from '../config/startup-error.js'
 import {
@@ -42,20 +43,50 @@ export async function runRestore({ args, env: variables, out }: CommandLine): Pr
   return manifest.missing.length === 0 ? 0 : 1
 }
 
+/**
+ * Writes files to an empty `DATA_DIR`, which may be a mount point. While {@link UNFINISHED_RESTORE} exists, no server and
+ * no command uses the folder. It is the first file that reaches the disk, and is removed after all others have.
+ */
 async function restoreFiles({ DATA_DIR }: ServerEnv, folder: string, manifest: Manifest): Promise<void> {
   await createEmptyFolder(DATA_DIR, 'Move it away, or set DATA_DIR to a new folder.')
-  const created: string[] = []
+  const marker = join(DATA_DIR, UNFINISHED_RESTORE)
   try {
-    for (const file of manifest.files) await copyVerified(folder, DATA_DIR, file, (path) => created.push(path))
-    for (const { path } of manifest.files.filter((file) => file.path.endsWith('.db'))) {
-      const counts = Object.entries(await checkSqliteFile(join(DATA_DIR, path), path))
-      const wrong = counts.find(([table, { rows }]) => manifest.tables[table]?.rows !== rows)
-      if (wrong !== undefined) throw new Error(`${wrong[0]} has ${wrong[1].rows} rows`)
-    }
+    await writeFile(marker, '', { flag: 'wx', mode: 0o600, flush: true })
+    syncFolder(DATA_DIR)
+    await writeFiles(DATA_DIR, folder, manifest)
+    await rm(marker)
+    syncFolder(DATA_DIR)
   } catch (error) {
-    for (const path of created) await rm(path, { force: true })
     throw new StartError(`The restore failed: ${describeReason(error)}`)
   }
+}
+
+/** Writes the files of a backup, and syncs them. After an error, it removes them and {@link UNFINISHED_RESTORE}. */
+async function writeFiles(target: string, folder: string, { files, tables }: Manifest): Promise<void> {
+  const created: string[] = []
+  const folders = listFolders(files).map((path) => join(target, path))
+  try {
+    for (const file of files) await copyVerified(folder, target, file, (path) => created.push(path))
+    for (const { path } of files.filter((file) => file.path.endsWith('.db'))) {
+      const counts = Object.entries(await checkSqliteFile(join(target, path), path))
+      const wrong = counts.find(([table, { rows }]) => tables[table]?.rows !== rows)
+      if (wrong !== undefined) throw new Error(`${wrong[0]} has ${wrong[1].rows} rows`)
+    }
+    folders.forEach(syncFolder)
+  } catch (error) {
+    for (const path of created) await rm(path, { force: true })
+    // A folder that contains another file stays.
+    for (const path of folders) await rmdir(path).catch(() => undefined)
+    await rm(join(target, UNFINISHED_RESTORE))
+    throw error
+  }
+}
+
+/** Lists the folders of files, relative to that of the backup. A folder comes after its subfolders. */
+function listFolders(files: Manifest['files']): string[] {
+  const parents = (path: string): string[] => (path === '.' ? [] : [path, ...parents(posix.dirname(path))])
+  const folders = new Set(files.flatMap(({ path }) => parents(posix.dirname(path))))
+  return [...folders].sort((a, b) => b.length - a.length)
 }
 
 async function restoreDatabase(
@@ -79,7 +110,7 @@ async function restoreDatabase(
 }
 
 /**
- * Copies a file privately, and verifies the copy.
+ * Copies a file privately to the disk, and verifies the copy.
  *
  * @param onCreated - receives the path of the copy before it is verified
  * @throws Error with the code EEXIST, which keeps an existing file
@@ -95,5 +126,11 @@ async function copyVerified(
   await copyFile(join(from, file.path), target, constants.COPYFILE_EXCL)
   onCreated?.(target)
   await chmod(target, 0o600)
+  const copy = await open(target, 'r+')
+  try {
+    await copy.sync()
+  } finally {
+    await copy.close()
+  }
   await verifyFile(to, file)
 }

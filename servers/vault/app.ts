@@ -27,7 +27,7 @@ export type VaultServerParts = ServerAppParts & Contents
 
 /**
  * Limits for lists that are prepared in parallel. A list may have thousands of entries, and the thread also serves
- * other requests. A client network may use a quarter of the turns, which is 2.
+ * other requests. A client network may use a quarter of the turns, which is 2, and its site 4.
  */
 const PREPARING = { maxRunning: 8, maxWaiting: 256, timeoutMilliseconds: 3_500 }
 /** Maximum memory in bytes for responses in progress: their lists, and the pages of content. */
@@ -205,9 +205,22 @@ function parseKey(text: string): string {
   return text
 }
 
+/** Asserts that `Vault-Key`, if a client sends it, names the key of the path. @throws ServerError ERR_KEY */
+function assertSameKey({ headers: { 'vault-key': sent } }: Request, key: string): void {
+  if (sent === undefined) return
+  try {
+    if (decodeURIComponent(String(sent)) === key) return
+  } catch {
+    // The header is not percent-encoded.
+  }
+  throw new ServerError('ERR_KEY', {
+    detail: 'Vault-Key names another key than the path, which a proxy may have decoded'
+  })
+}
+
 /**
  * Parses user, key and precondition of a write: `If-Match` with ETags or `*`, and `If-None-Match: *`. A weak ETag
- * matches, because proxies that compress answers make ETags weak.
+ * matches, because proxies that compress answers make ETags weak. Asserts that `Vault-Key` names the key.
  *
  * @throws ServerError ERR_KEY, ERR_RESERVED_KEY; ERR_INVALID_REQUEST for others: ignoring them could overwrite data
  * @see RFC 9110, sections 13.1.1 and 13.1.2
@@ -215,6 +228,7 @@ function parseKey(text: string): string {
 function parseWrite(req: Request): EntryPlace & Precondition {
   const { 'if-match': ifMatch, 'if-none-match': ifNoneMatch } = req.headers
   const place = { did: requireUser(req), key: parseKey(readParam(req, 'key')) }
+  assertSameKey(req, place.key)
   if (ifNoneMatch !== undefined && ifNoneMatch !== '*') {
     throw new ServerError('ERR_INVALID_REQUEST', { detail: 'If-None-Match must be * on a write' })
   }

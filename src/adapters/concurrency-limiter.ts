@@ -1,6 +1,8 @@
 import type { EventEmitter } from 'node:events'
 import { DidAuthError } from '../errors.js'
 import type { Client, Scheduler } from '../ports.js'
+import { toSite } from '../client-site.js'
+import { NetworkShares } from './network-shares.js'
 
 /** A task that waits to run. The queue's owner calls exactly one of its two functions, once. */
 export interface WaitingTask {
@@ -12,19 +14,20 @@ export interface WaitingTask {
 
 /**
  * Queue of waiting tasks in which client networks take turns. A full queue refuses the newest task of the network with
- * the most tasks, so that a flood from one network displaces only its own tasks.
+ * the most tasks, so that a flood from one network displaces only its own tasks. Where a site is full, only its networks
+ * count.
  */
 export class FairQueue<T extends WaitingTask = WaitingTask> {
   readonly #maxSize: number
-  readonly #maxPerNetwork: number
+  readonly #shares: NetworkShares
   /** Tasks by network. The first network is served next. */
   readonly #byNetwork = new Map<string | undefined, T[]>()
   #size = 0
 
-  /** @param maxPerNetwork - maximum number of waiting tasks of a network. Default: only `maxSize` applies. */
+  /** @param maxPerNetwork - as of {@link NetworkShares}. Default: only `maxSize` applies. */
   constructor(maxSize: number, maxPerNetwork = maxSize) {
     this.#maxSize = maxSize
-    this.#maxPerNetwork = maxPerNetwork
+    this.#shares = new NetworkShares(maxPerNetwork)
   }
 
   /** Number of waiting tasks. */
@@ -39,13 +42,16 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
     this.#byNetwork.set(network, tasks)
     if (isFirst) tasks.unshift(task)
     else tasks.push(task)
-    this.#size += 1
-    const isNetworkFull = network !== undefined && tasks.length > this.#maxPerNetwork
-    if (!isNetworkFull && this.#size <= this.#maxSize) return
+    const isShareFull = network !== undefined && !this.#shares.hasRoom(network, 1)
+    this.#count(network, 1)
+    if (!isShareFull && this.#size <= this.#maxSize) return
+    const site = isShareFull ? toSite(network) : undefined
     let longest = tasks
     // If several networks have the most tasks, take the last one, which would be served last.
-    if (!isNetworkFull)
-      for (const other of this.#byNetwork.values()) if (other.length >= longest.length) longest = other
+    for (const [other, others] of this.#byNetwork) {
+      const isCounted = site === undefined || (other !== undefined && toSite(other) === site)
+      if (isCounted && others.length >= longest.length) longest = others
+    }
     const newest = longest.at(-1)
     if (newest === undefined) return
     this.remove(newest)
@@ -59,7 +65,12 @@ export class FairQueue<T extends WaitingTask = WaitingTask> {
     if (index < 0) return
     tasks.splice(index, 1)
     if (tasks.length === 0) this.#byNetwork.delete(task.network)
-    this.#size -= 1
+    this.#count(task.network, -1)
+  }
+
+  #count(network: string | undefined, change: 1 | -1): void {
+    this.#size += change
+    if (network !== undefined) this.#shares.add(network, change)
   }
 
   /** Removes the next task. Skips networks that may not run one now. @returns undefined if there is none */
@@ -85,7 +96,7 @@ export interface ConcurrencyLimits {
   maxWaiting: number
   /** Maximum time that work waits for its start. */
   timeoutMilliseconds: number
-  /** Maximum part of each limit that one client network may use. Default: a quarter. */
+  /** Maximum part of each limit that one client network may use, and half of what its site may use. Default: a quarter. */
   networkShare?: number
 }
 
@@ -107,12 +118,12 @@ export interface WaitOptions extends Partial<Pick<ConcurrencyLimits, 'timeoutMil
 export class ConcurrencyLimiter {
   readonly #limits: Required<ConcurrencyLimits>
   readonly #queue: FairQueue
-  /** Amount of running work by client network. */
-  readonly #runningByNetwork = new Map<string | undefined, number>()
+  readonly #shares: NetworkShares
   #running = 0
 
   constructor(limits: ConcurrencyLimits) {
     this.#limits = { networkShare: 1 / 4, ...limits }
+    this.#shares = new NetworkShares(this.#computeShare(limits.maxRunning))
     this.#queue = new FairQueue(limits.maxWaiting, this.#computeShare(limits.maxWaiting))
   }
 
@@ -153,9 +164,7 @@ export class ConcurrencyLimiter {
   }
 
   readonly #mayRun = (network: string | undefined): boolean => {
-    const { maxRunning } = this.#limits
-    const ownMax = network === undefined ? maxRunning : this.#computeShare(maxRunning)
-    return this.#running < maxRunning && (this.#runningByNetwork.get(network) ?? 0) < ownMax
+    return this.#running < this.#limits.maxRunning && (network === undefined || this.#shares.hasRoom(network, 1))
   }
 
   #computeShare(total: number): number {
@@ -164,9 +173,7 @@ export class ConcurrencyLimiter {
 
   #count(network: string | undefined, change: 1 | -1): void {
     this.#running += change
-    const running = (this.#runningByNetwork.get(network) ?? 0) + change
-    if (running > 0) this.#runningByNetwork.set(network, running)
-    else this.#runningByNetwork.delete(network)
+    if (network !== undefined) this.#shares.add(network, change)
   }
 
   #wait({ network, response, isFirst, createError, ...options }: WaitOptions): Promise<void> {

@@ -145,6 +145,13 @@ export class ExpressRequest implements HttpRequest {
     this.unknownProxy = isForwarded && !trustsProxy(req) ? UNKNOWN_PROXY : undefined
   }
 
+  /** Whether `X-Forwarded-For` has more entries than the setting `trust proxy` covers. */
+  get hasUntrustedProxies(): boolean {
+    const { 'x-forwarded-for': forwarded } = this.#req.headers
+    if (forwarded === undefined || this.unknownProxy !== undefined) return false
+    return String(forwarded).split(',').length > this.#req.ips.length
+  }
+
   /** Cookies of the header `Cookie`, parsed at each access. */
   get cookies(): Readonly<Record<string, unknown>> {
     return parseCookies(this.#req.headers.cookie)

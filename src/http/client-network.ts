@@ -14,6 +14,8 @@ const WITH_PORT = /^(?:\[([^\]]*)\](?::\d+)?|(\d+(?:\.\d+){3}):\d+)$/
 /** The first 96 bits of addresses that end with one of IPv4: mapped (RFC 4291), translated by a gateway (RFC 6052). */
 const IPV4_PREFIXES: ReadonlySet<string> = new Set(['0:0:0:0:0:ffff', '64:ff9b:0:0:0:0'])
 
+const FEW_TRUSTED = { event: 'trust-proxy-few' }
+
 /** Factor by which the budget of a /48 is larger than that of a /64: a /48 may belong to one customer or to many. */
 const SITE_FACTOR = 16
 
@@ -29,8 +31,8 @@ export function createClient(request: Pick<HttpRequest, 'clientAddress' | 'isGon
 }
 
 /**
- * Creates the function that identifies the sender of a request. It warns once of a proxy that is not trusted, and once
- * of a client whose address is unknown.
+ * Creates the function that identifies the sender of a request. It warns once each: of a proxy that is not trusted, of
+ * more proxies than are trusted, and of a client whose address is unknown.
  */
 export function createCallerFinder(
   trustedOrigins: ReadonlySet<string>,
@@ -48,9 +50,22 @@ export function createCallerFinder(
     const isShared = unknownProxy !== undefined
     const client = createClient(request)
     if (isShared) warnOnce(request, { event: 'trust-proxy-off' }, unknownProxy)
+    // The address of the header is computed only until the warning.
+    if (!warned.has(FEW_TRUSTED.event) && request.hasUntrustedProxies === true) {
+      const message = "X-Forwarded-For has more entries than the app's `trust proxy` covers"
+      warnOnce(
+        request,
+        FEW_TRUSTED,
+        `${message}: if your proxies sent them, raise it, because all callers share one address`
+      )
+    }
     const isUnknown = request.clientAddress === undefined
     if (isUnknown) {
       const message = 'clientAddress is no IP address: budgets of client networks are not applied'
+      warnOnce(request, { event: 'client-address-unknown' }, message)
+    } else if (!isClientAddress(request.clientAddress ?? '') && !request.isGone()) {
+      const message =
+        'a request has no IP address, as on a Unix socket without X-Forwarded-For: such callers share one budget'
       warnOnce(request, { event: 'client-address-unknown' }, message)
     }
     const networks = listCountedNetworks(client.network, isForeignPage(request, trustedOrigins) ? ' foreign' : '')

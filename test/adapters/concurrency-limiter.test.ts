@@ -143,6 +143,23 @@ describe('ConcurrencyLimiter', () => {
       expect(started).toEqual(['a1', 'b1'])
     })
 
+    it('limits all networks of a /48 to half of each bound, and refuses the one of them with the most tasks', async () => {
+      const started: string[] = []
+      const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 8 })
+      const run = (name: string, number: number, site = 1) =>
+        limiter.run(createResponse(), createWork(started, name).run, `2001:db8:${site}:${number}::/64`)
+      // Two networks have their two turns each, and two tasks wait for a third network.
+      for (const name of ['a1', 'a2']) void run(name, 1)
+      for (const name of ['b1', 'b2']) void run(name, 2)
+      const waiting = [run('c1', 3), run('c2', 3), run('a3', 1), run('b3', 2)]
+      const last = run('d1', 4)
+      await expect(waiting[1]).rejects.toEqual(busy)
+      for (const name of ['o1', 'o2']) void run(name, 1, 2)
+      await settle()
+      expect([started, limiter.size]).toEqual([['a1', 'a2', 'b1', 'b2', 'o1', 'o2'], 10])
+      void last
+    })
+
     it('serves waiting networks in turn', async () => {
       const started: string[] = []
       const limiter = new ConcurrencyLimiter({ ...bounds, maxRunning: 1, maxWaiting: 16 })

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals'
 import { DidAuthClient } from 'express-did-auth-client'
 import { DidAuthClientError, VaultClient, type VaultClientOptions } from 'express-did-auth-client/vault'
+import { afterTest } from '../support/fixtures/after-test.js'
 import { cidOf } from '../../servers/content/unixfs-blocks.js'
 import {
   startAnsweringServer,
@@ -81,6 +82,20 @@ describe.each([
     expect((await client.get('notes')).contents).toEqual(['All new'])
     await client.delete('notes')
     expect(await client.keys()).toEqual([])
+  })
+
+  it('changes no other key behind a proxy that decodes %2F', async () => {
+    const proxy = await listenAt((req, res) => {
+      req.url = req.url?.replaceAll('%2F', '/')
+      vault.listener(req, res)
+    })
+    afterTest(() => proxy.close())
+    const { client } = await startUser(options, proxy.url)
+    await client.add('a', 'kept')
+    for (const write of [() => client.replace('a/b', 'lost'), () => client.delete('a/b')]) {
+      await expectError(write(), { code: 'NAME', status: 400, serverCode: 'ERR_KEY' })
+    }
+    expect((await client.get('a')).contents).toEqual(['kept'])
   })
 
   it('writes only if the list is the one that was read', async () => {

@@ -305,6 +305,17 @@ it('the address in a header counts only if the host trusts its proxy', async () 
   expect(log.filter(({ fields }) => fields.event === 'trust-proxy-off')).toHaveLength(1)
 })
 
+it('more proxies than the host trusts are reported once, also if the setting is a list', async () => {
+  for (const setting of [1, 'loopback', (_address: string, index: number) => index === 0]) {
+    const { post, log } = await testApp({}, { before: (app) => app.set('trust proxy', setting) })
+    const ask = (forwarded: string) => post('/request-auth', { did }, { 'X-Forwarded-For': forwarded }).expect(200)
+    await ask('192.0.2.1')
+    expect(log.map(({ fields }) => fields.event)).not.toContain('trust-proxy-few')
+    for (let number = 0; number < 3; number += 1) await ask('192.0.2.1, 198.51.100.1')
+    expect(log.filter(({ fields }) => fields.event === 'trust-proxy-few')).toHaveLength(1)
+  }
+})
+
 describe('the form of a machine', () => {
   const machine = createMachine(1)
 

@@ -212,10 +212,10 @@ describe('createCallerFinder', () => {
   const proxied = { 'x-forwarded-for': '192.0.2.9' }
 
   /** Returns the caller of a request, and the warnings of this request and one more. */
-  function findCaller(headers: Record<string, string>, ip = '192.0.2.1', trustProxy?: unknown) {
+  function findCaller(headers: Record<string, string>, ip = '192.0.2.1', trustProxy?: unknown, ips = [ip]) {
     const warn = jest.fn<Logger['warn']>()
     const find = createCallerFinder(trusted, { info: () => undefined, warn, error: () => undefined })
-    const req = { headers, ip, app: { get: () => trustProxy }, socket: { destroyed: false } } as unknown as Request
+    const req = { headers, ip, ips, app: { get: () => trustProxy }, socket: { destroyed: false } } as unknown as Request
     find(new ExpressRequest(req))
     return { ...find(new ExpressRequest(req)), warnings: warn.mock.calls }
   }
@@ -268,6 +268,22 @@ describe('createCallerFinder', () => {
       ])
     }
   )
+
+  it('warns once of more entries than are trusted, and of a request without an address', () => {
+    const entries = { 'x-forwarded-for': '192.0.2.9, 198.51.100.1' }
+    const message =
+      "X-Forwarded-For has more entries than the app's `trust proxy` covers: if your proxies sent them, raise it, because all callers share one address"
+    expect(findCaller(entries, '198.51.100.1', 1).warnings).toEqual([[{ event: 'trust-proxy-few' }, message]])
+    expect(findCaller(entries, '192.0.2.9', 2, ['192.0.2.9', '198.51.100.1']).warnings).toEqual([])
+    for (const address of ['', 'unknown']) {
+      expect(findCaller({}, address).warnings).toEqual([
+        [
+          { event: 'client-address-unknown' },
+          'a request has no IP address, as on a Unix socket without X-Forwarded-For: such callers share one budget'
+        ]
+      ])
+    }
+  })
 
   it.each([[true], [1], ['loopback'], [() => true]])('believes a proxy with trust proxy %p', (setting) => {
     const { isShared, warnings } = findCaller(proxied, '192.0.2.1', setting)

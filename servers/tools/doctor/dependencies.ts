@@ -17,7 +17,13 @@ import { describeReason } from '../../config/startup-error.js'
 import { limitMilliseconds } from '../../config/time-limits.js'
 import { createIpfsHttpNode } from '../../ipfs/ipfs-rpc-client.js'
 import { fetchChainId } from '../../observability/health-checks.js'
-import { openDatabase, openRedis, createStartError, type RemoteEngine } from '../../content/connections.js'
+import {
+  openDatabase,
+  openRedis,
+  createStartError,
+  type EngineId,
+  type RemoteEngine
+} from '../../content/connections.js'
 import { MAX_USED_PERCENT, createDiskUsage, type UsedPercent } from '../../content/disk-space.js'
 import { getDataFolder } from '../../content/engine.js'
 import { change, note, type Finding, type Findings } from './finding.js'
@@ -70,15 +76,14 @@ function checkEngines(env: ServerEnv): Promise<Finding | false>[] {
   const open = (url: string): Promise<RemoteEngine> =>
     openDatabase(env, url, { mode, timeoutSeconds: TIMEOUT_MILLISECONDS / 1_000 })
   return [
-    findEngineFault('database', env.DATABASE_URL, 'the database (DATABASE_URL)', open),
-    findEngineFault('redis', env.REDIS_URL, 'Redis (REDIS_URL)', openRedis)
+    findEngineFault('database', env.DATABASE_URL, open),
+    findEngineFault('redis', env.REDIS_URL, (url) => openRedis(env, url))
   ]
 }
 
 async function findEngineFault(
-  id: 'database' | 'redis',
+  id: EngineId,
   url: string | undefined,
-  name: string,
   open: (url: string) => Promise<RemoteEngine>
 ): Promise<Finding | false> {
   if (url === undefined) return false
@@ -87,7 +92,7 @@ async function findEngineFault(
     await engine.check().finally(() => engine.close())
     return false
   } catch (error) {
-    return change(id, createStartError(error, name).message, remedies[id])
+    return change(id, createStartError(error, id).message, remedies[id])
   }
 }
 

@@ -36,6 +36,7 @@ const reasons = {
     'Credentials whose issuers have to be looked up on this node are answered with 503. Logins do not need the node.',
   'rpc-chain': 'Issuers of credentials would be looked up on a chain that is not the chain of their DIDs.',
   'ipfs-open': 'Every client that reaches the port controls the node: it can read keys and remove pins.',
+  'encoded-slash': 'A write under a key with a slash would change another key. VaultClient then gets 400 ERR_KEY.',
   unavailable: 'Users may not reach the service either.',
   unanswered:
     'Earlier requests were answered. Users may see this failure too. Checks that need the response are skipped.',

@@ -62,6 +62,7 @@ export async function checkService(
     () => hasNonces(service),
     () => checkMetadata(service),
     () => checkReadiness(service),
+    () => checkEncodedSlash(service),
     async () => [await checkIpfsPort(url.hostname)],
     ...checkPages
   )
@@ -138,6 +139,18 @@ async function checkReadiness(service: ServiceUnderTest): Promise<Findings> {
   const problem = `/ready answers 503: ${String(state)}`
   const remedy = 'wait until the server has started, or restart it'
   return [...findings, isUnexplained && change('not-ready', problem, remedy)]
+}
+
+/** Checks that a key of the vault with `%2F` reaches it unchanged. Other services have no public lists. */
+async function checkEncodedSlash(service: ServiceUnderTest): Promise<Findings> {
+  const { did } = service.newUser()
+  const isEmptyList = async (key: string): Promise<boolean> => {
+    const { status, text, headers } = await service.send('GET', `/${did}/${key}`)
+    return status === 200 && text === '[]' && headers.has('etag')
+  }
+  if (!(await isEmptyList('doctor')) || (await isEmptyList('doctor%2Fdoctor'))) return []
+  const remedy = 'let the proxy pass the path on unchanged (nginx: no path after the port in proxy_pass)'
+  return [change('encoded-slash', 'A key with %2F does not reach the vault', remedy)]
 }
 
 /** Checks that OAuth clients find the token endpoint. They look at the root of the host (RFC 8414, section 3.1). */

@@ -195,6 +195,8 @@ export class VaultClient {
   async #ask(method: string, path: string, options: WriteOptions = {}, body?: object): Promise<Answer> {
     const { signal, ifMatch, ifNoneMatch } = options
     const headers = {
+      // A proxy that decodes %2F turns the key a/b into key a and id b. The vault compares this header with the path.
+      ...(method !== 'GET' && { 'Vault-Key': path.split('/')[1] ?? '' }),
       ...(ifMatch !== undefined && { 'If-Match': ifMatch }),
       ...(ifNoneMatch !== undefined && { 'If-None-Match': ifNoneMatch })
     }

@@ -1,6 +1,7 @@
 import { isObject } from '../../protocol/json.js'
 import { computeDatabaseLimits } from '../../time-limits.js'
 import { loadPackage } from '../load-package.js'
+import { parsePostgresUrl } from './postgres-url.js'
 
 /** A connection that a pool lends: a `PoolClient` of the package pg. */
 export interface PostgresClient {
@@ -51,14 +52,13 @@ export function openPool(
     idle_in_transaction_session_timeout: limits.databaseIdleTransaction
   }
   return new Pool({
-    connectionString: parseUrl(url, ca !== undefined),
+    ...parsePostgresUrl(url, ca),
     max: poolSize,
     connectionTimeoutMillis: limits.databaseConnect,
     maxLifetimeSeconds: MAX_LIFETIME_SECONDS,
     keepAlive: true,
     pipeline: true,
     fallback_application_name: 'express-did-auth',
-    ...(ca !== undefined && { ssl: { ca } }),
     ...(prepare && settings)
   })
 }
@@ -70,16 +70,4 @@ export function assertPool(source: unknown): asserts source is PostgresPool {
   throw new TypeError(
     `express-did-auth: a PostgreSQL store needs a URL or a Pool of the package pg, but received ${received}`
   )
-}
-
-/** Returns the URL, without `sslmode` if certificates are passed, because pg would otherwise ignore them. */
-function parseUrl(text: string, hasCertificates: boolean): string {
-  // The error of `new URL` would contain the text with its password.
-  if (!URL.canParse(text) || !/^postgres(ql)?:/.test(text)) {
-    throw new TypeError('express-did-auth: a PostgreSQL store needs a URL such as postgres://user@host/database')
-  }
-  if (!hasCertificates) return text
-  const url = new URL(text)
-  url.searchParams.delete('sslmode')
-  return url.href
 }

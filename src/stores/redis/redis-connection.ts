@@ -25,6 +25,8 @@ export interface RedisConnectionOptions {
   readonly keyPrefix?: string | undefined
   /** Number of replicas that must have received a write. Default 0. */
   readonly waitReplicas?: number
+  /** CA certificates that verify the server, as PEM text. */
+  readonly ca?: string | undefined
   /** Called with each new connection before verbs use it. If it rejects, so do these verbs. */
   readonly onConnect?: (send: Send) => Promise<void>
 }
@@ -60,7 +62,7 @@ export class RedisConnection implements StoreLifecycle {
   /** @throws TypeError if the source is neither URL nor client; Error if the package `redis` is not installed */
   constructor(
     source: RedisSource,
-    { keyPrefix = 'eda:', waitReplicas = 0, onConnect = () => Promise.resolve() }: RedisConnectionOptions = {}
+    { keyPrefix = 'eda:', waitReplicas = 0, ca, onConnect = () => Promise.resolve() }: RedisConnectionOptions = {}
   ) {
     assertRedisSource(source)
     this.#prefix = keyPrefix
@@ -70,7 +72,7 @@ export class RedisConnection implements StoreLifecycle {
       this.#open = () => ({ client: undefined, ready: prepare(createSender(source)) })
       return
     }
-    const newClient = createClientFactory(source)
+    const newClient = createClientFactory(source, ca)
     this.#open = () => {
       const client = newClient()
       return { client, ready: connect(client).then(prepare) }

@@ -58,13 +58,15 @@ export function createSender(client: RedisClient | RedisCluster): Send {
 }
 
 /**
+ * @param ca - CA certificates that verify the server, as PEM text
  * @returns a function that creates clients, which are not connected yet
  * @throws TypeError for an invalid URL; Error if the package `redis` is not installed
  */
-export function createClientFactory(url: string): () => OwnClient {
+export function createClientFactory(url: string, ca?: string): () => OwnClient {
   const { isTls, hosts, database, ...credentials } = parseRedisUrl(url)
+  if (ca !== undefined && !isTls) throw new TypeError('express-did-auth: `ca` needs a Redis URL with TLS, rediss://')
   const redis = loadPackage('redis', 'redis', '@6') as RedisPackage
-  const socket = { tls: isTls, connectTimeout: limitMilliseconds.redisConnect }
+  const socket = { tls: isTls, connectTimeout: limitMilliseconds.redisConnect, ...(ca !== undefined && { ca }) }
   const shared = { ...credentials, RESP: 2, disableOfflineQueue: true }
   const [firstHost] = hosts
   if (hosts.length === 1) {
@@ -89,6 +91,7 @@ export interface RedisAddress {
 
 /** @throws TypeError, which never contains the URL, because the URL may contain a password */
 export function parseRedisUrl(url: string): RedisAddress {
+  assertNoParameters(url)
   const [, scheme, username, password, hosts = '', database = '0'] = REDIS_URL.exec(url) ?? []
   try {
     const address = {
@@ -106,6 +109,13 @@ export function parseRedisUrl(url: string): RedisAddress {
     'express-did-auth: a Redis store needs a URL redis://user:password@host:6379/0, rediss:// for TLS, ' +
       'or redis://host1:6379,host2:6379 for a cluster; encode the password with encodeURIComponent'
   )
+}
+
+/** @throws TypeError that names the first parameter of a query. Before the last `@`, a `?` belongs to the password */
+function assertNoParameters(url: string): void {
+  const [, name] = /\?([\w-]{1,32})=[^@]*$/.exec(url) ?? []
+  if (name === undefined) return
+  throw new TypeError(`express-did-auth: a Redis URL has no parameters: remove ${name}. For TLS, give rediss://`)
 }
 
 function decodePart(text = ''): string | undefined {

@@ -11,6 +11,8 @@ import { findDurabilityWarning, isCluster, type RedisSource } from './redis-sour
 export interface RedisQuotasOptions {
   /** Prefix of all keys. Default: `eda:`. */
   keyPrefix?: string
+  /** CA certificates that verify the server's certificate, as PEM text, with a URL `rediss://`. */
+  ca?: string
 }
 
 /** Options of {@link redisStore}. */
@@ -67,7 +69,7 @@ export function openRedisStore(
   toTag = toUserTag,
   clock = new SweepClock()
 ): Store {
-  const { keyPrefix, waitReplicas = 0, logger } = options
+  const { keyPrefix, waitReplicas = 0, ca, logger } = options
   if (waitReplicas > 0 && (typeof source !== 'string' || isCluster(source))) {
     throw new TypeError(
       'express-did-auth: waitReplicas needs the URL of one Redis, because WAIT covers only one connection'
@@ -76,6 +78,7 @@ export function openRedisStore(
   let hasWarned = false
   const durable = new RedisConnection(source, {
     keyPrefix,
+    ca,
     waitReplicas,
     async onConnect(send) {
       const warning = await findDurabilityWarning(send, waitReplicas)
@@ -86,7 +89,7 @@ export function openRedisStore(
     }
   })
   // WAIT blocks its connection. Quotas use another one, so that requests do not wait for the writes of other users.
-  const unblocked = waitReplicas > 0 ? new RedisConnection(source, { keyPrefix }) : durable
+  const unblocked = waitReplicas > 0 ? new RedisConnection(source, { keyPrefix, ca }) : durable
   return {
     ...createRedisSessions(durable, toTag, clock, !isCluster(source)),
     ...createRedisChallengeUses(durable),

@@ -122,7 +122,7 @@ describe('CORS headers for the page', () => {
       expect(await requestPreflight(name, {}, origin)).toMatchObject({
         'access-control-allow-origin': origin,
         'access-control-allow-headers':
-          'Authorization,Content-Type,DID-Approval,DPoP,Idempotency-Key,If-Match,If-None-Match'
+          'Authorization,Content-Type,DID-Approval,DPoP,Idempotency-Key,If-Match,If-None-Match,Vault-Key'
       })
     }
   )

@@ -20,6 +20,15 @@ import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 const wallet = createNumberedWallet(1)
 const domain = 'auth.example'
 
+/** Module that makes hard links fail, as on exFAT. */
+const WITHOUT_LINKS = `data:text/javascript,${encodeURIComponent(`
+  import fs from 'node:fs'
+  import { syncBuiltinESMExports } from 'node:module'
+  const fail = () => { throw Object.assign(new Error('no links'), { code: 'EPERM' }) }
+  fs.linkSync = fail
+  syncBuiltinESMExports()
+`)}`
+
 describe('the auth server as a process', () => {
   const servers = new ServerProcesses({ SERVICE_URL: `https://${domain}` })
 
@@ -82,8 +91,11 @@ describe('the auth server as a process', () => {
     expect((await refresh(issuing.url, refreshToken)).status).toBe(200)
   })
 
-  it('acts as one service when two processes start at once on an empty folder', async () => {
-    const [first, second] = await Promise.all([servers.start(), servers.start()])
+  it.each([
+    ['', []],
+    [' without hard links', [WITHOUT_LINKS]]
+  ])('acts as one service when two processes start at once on an empty folder%s', async (_disk, hooks) => {
+    const [first, second] = await Promise.all([servers.start({}, hooks), servers.start({}, hooks)])
     expect(first.serviceDid).toBe(second.serviceDid)
     const { accessToken, refreshToken } = await logIn(first.url, wallet, domain)
     expect((await me(second.url, accessToken)).status).toBe(200)

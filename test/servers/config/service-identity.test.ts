@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { readdirSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadIdentity } from '../../../servers/config/service-identity.js'
 import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
@@ -90,6 +90,20 @@ describe('loadIdentity', () => {
     await expect(load()).rejects.toThrow(
       `The file ${file} does not contain private keys of secp256k1, 64 hex digits each: restore it, or delete it to create a new identity`
     )
+  })
+
+  it('names a file that a crash left short, and its remedy', async () => {
+    for (const [name, digits] of [
+      ['private-key', 0],
+      ['challenge-secret', 12]
+    ] as const) {
+      const file = join(folder.path, name)
+      writeFileSync(file, 'a'.repeat(digits))
+      await expect(load()).rejects.toThrow(
+        `The file ${file} has ${digits} of 64 digits, because its creation did not finish: delete it, or restore it if the service had already started`
+      )
+      rmSync(file)
+    }
   })
 
   it.each(['0', 'f'])('refuses a file of 64 times %s, which is no valid key', async (digit) => {

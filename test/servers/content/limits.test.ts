@@ -34,6 +34,22 @@ describe('ByteBudget', () => {
     expect(() => budget.acquire(1, 'a')).toThrow(busy)
   })
 
+  it.each([
+    ['a /48', '2001:db8:1', '2001:db8:2'],
+    ['a /24', '192.0.2', '192.0.3']
+  ])('limits %s to a half, while other networks get their quarters', (_what, site, otherSite) => {
+    const budget = new ByteBudget({ maxBytes: 100 })
+    const toNetwork = (prefix: string, number: number): string =>
+      prefix.includes(':') ? `${prefix}:${number}::/64` : `${prefix}.${number}`
+    const releases = [1, 2, 3, 4, 5].map((number) => budget.tryAcquire(20, toNetwork(site, number)))
+    expect(releases.map((release) => release !== undefined)).toEqual([true, true, false, false, false])
+    for (const number of [1, 2]) budget.acquire(25, toNetwork(otherSite, number))
+    releases[0]!()
+    releases[1]!()
+    for (const number of [3, 4]) budget.acquire(25, toNetwork(site, number))
+    expect(() => budget.acquire(1, toNetwork(site, 5))).toThrow(busy)
+  })
+
   it('counts a request above the share as the share, and grants it to an owner who holds nothing', () => {
     const budget = new ByteBudget({ maxBytes: 100 })
     const release = budget.acquire(90, 'a')

@@ -43,8 +43,16 @@ describe('shareConnections', () => {
   })
 
   it.each([
-    ['different addresses', (index: number) => `192.0.2.${index}`],
-    ['different networks of 64 bits', (index: number) => `2001:db8:0:${index}::1`]
+    ['an IPv4 network of 24 bits', (index: number) => `192.0.2.${index}`],
+    ['an IPv6 network of 48 bits', (index: number) => `2001:db8:0:${index}::1`]
+  ])('limits %s to half of all connections', (_what, getAddress) => {
+    expect(countOpen(true, createAddresses(getAddress))).toBe(4)
+    expect(countOpen(false, createAddresses(getAddress))).toBe(5)
+  })
+
+  it.each([
+    ['different IPv4 networks', (index: number) => `192.0.${index}.1`],
+    ['different IPv6 networks', (index: number) => `2001:db8:${index}::1`]
   ])('does not limit %s', (_what, getAddress) => expect(countOpen(true, createAddresses(getAddress))).toBe(5))
 
   it('frees the share of closed connections', () => {

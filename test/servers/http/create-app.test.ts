@@ -137,7 +137,7 @@ describe('CORS', () => {
     expect(text).toBe('')
     expect(headers['access-control-allow-origin']).toBe(origin)
     expect(headers['access-control-allow-headers']).toBe(
-      'Authorization,Content-Type,DID-Approval,DPoP,Idempotency-Key,If-Match,If-None-Match'
+      'Authorization,Content-Type,DID-Approval,DPoP,Idempotency-Key,If-Match,If-None-Match,Vault-Key'
     )
     expect(headers['access-control-max-age']).toBe('600')
     expect(headers).not.toHaveProperty('access-control-allow-credentials')

@@ -86,6 +86,7 @@ describe('the log of the auth server', () => {
 
 describe('nameVariables', () => {
   it.each([
+    ["more entries than the app's `trust proxy` covers", 'more entries than TRUST_PROXY covers'],
     ['  - networks: received []; give one', '  - NETWORKS: received []; give one'],
     ['serviceSigner is not the key of serviceDid', 'PRIVATE_KEY is not the key of SERVICE_DID'],
     ['the option siwe decides', 'the variable TRUSTED_ORIGINS decides'],

@@ -4,10 +4,18 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import { readEnv } from '../../../servers/config/read-env.js'
 import { openContentStore } from '../../../servers/content/sql/open-sqlite-contents.js'
+import { cidOf } from '../../../servers/content/unixfs-blocks.js'
 import type { Manifest } from '../../../servers/tools/backup-folder.js'
 import { runBackup } from '../../../servers/tools/backup.js'
+import type { CommandLine } from '../../../servers/tools/command-line.js'
+import { runCopy } from '../../../servers/tools/copy.js'
+import { runDoctor } from '../../../servers/tools/doctor/command.js'
+import { runMigrate } from '../../../servers/tools/migrate.js'
+import { runReconcile } from '../../../servers/tools/reconcile.js'
 import { runRestore } from '../../../servers/tools/restore.js'
+import { createTakedownCommand } from '../../../servers/tools/takedown.js'
 import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
 import { filesIn } from '../../support/fixtures/store-folder.js'
@@ -184,7 +192,51 @@ describe('backup and restore', () => {
       tables['vault/vault.db:entries'] = { rows: 4 }
     })
     await expect(restore()).rejects.toThrow('The restore failed: vault/vault.db:entries has 3 rows')
-    expect(filesIn(at('restored'))).toEqual([])
+    expect(readdirSync(at('restored'))).toEqual([])
+  })
+
+  it('marks the folder, which may be a mount point, from before the first file until after the last', async () => {
+    await createData()
+    await backUp()
+    mkdirSync(at('restored'))
+    const { ino } = statSync(at('restored'))
+    const states = new Set<string>()
+    let isDone = false
+    const restoring = restore().finally(() => (isDone = true))
+    while (!isDone) {
+      states.add(readdirSync(at('restored')).toSorted().join())
+      await nextTurn()
+    }
+    expect((await restoring).code).toBe(0)
+    const whole = 'auth,private-key,vault'
+    expect([...states].filter((state) => !state.includes('restore-unfinished'))).toEqual(
+      states.has(whole) ? ['', whole] : ['']
+    )
+    expect(states.size).toBeGreaterThan(2)
+    expect(readdirSync(at('restored')).toSorted().join()).toBe(whole)
+    expect(statSync(at('restored')).ino).toBe(ino)
+  })
+
+  it('is refused by all commands that read DATA_DIR while a restore has not finished', async () => {
+    mkdirSync(at('restored'))
+    writeFileSync(at('restored/restore-unfinished'), '')
+    const env = { DATA_DIR: at('restored') }
+    const message = `DATA_DIR: a restore to ${at('restored')} did not finish; delete everything in that folder, then restore again`
+    const cid = cidOf(new Uint8Array())
+    const commands: [(commandLine: CommandLine) => Promise<number>, string[]][] = [
+      [runBackup, [at('backup')]],
+      [runRestore, [at('backup')]],
+      [runReconcile, []],
+      [createTakedownCommand('relay'), [cid]],
+      [createTakedownCommand('vault'), [cid]],
+      [runCopy, ['--from', at('restored')]],
+      [runMigrate, []]
+    ]
+    for (const [command, args] of commands) await expect(runCommand(command, args, env)).rejects.toThrow(message)
+    for (const name of ['auth', 'relay', 'vault'] as const) expect(() => readEnv(env, name, false)).toThrow(message)
+    const { code, lines } = await runCommand(runDoctor, ['--json', '--server', 'relay'], env)
+    expect([code, lines.join()]).toEqual([1, expect.stringContaining(message)])
+    expect(readdirSync(at('restored'))).toEqual(['restore-unfinished'])
   })
 
   it('refuses a backup of SQLite for a database', async () => {

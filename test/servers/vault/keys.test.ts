@@ -58,6 +58,28 @@ describe('a key', () => {
     await user.read(key).expect(200, [])
   })
 
+  it('is refused if Vault-Key names another one, as after a proxy that decoded %2F, %2E or %25', async () => {
+    for (const key of ['a', 'notes']) await user.post(key, 'kept').set('Vault-Key', key).expect(201)
+    const [{ id }] = (await user.get('keys')).body.keys[0].entries
+    const text = 'Invalid key: Vault-Key names another key than the path, which a proxy may have decoded'
+    for (const write of [
+      // The paths that a/b, a/<id>, a/../notes, a%2Fb and a key with an unusable header become.
+      () => user.put('a/b', 'lost').set('Vault-Key', 'a%2Fb'),
+      () => user.delete(`a/${id}`).set('Vault-Key', `a%2F${id}`),
+      () => user.put('notes', 'lost').set('Vault-Key', 'a%2F..%2Fnotes'),
+      () => user.post('a%2Fb', 'lost').set('Vault-Key', 'a%252Fb'),
+      () => user.delete('a').set('Vault-Key', 'a%'),
+      () => user.delete('a').set('Vault-Key', '')
+    ]) {
+      await write().expect(400, text)
+    }
+    await user.put('a%2Fb', 'written').set('Vault-Key', 'a%2Fb').expect(200)
+    await user.delete('ab').set('Vault-Key', '%61b').expect(200)
+    const { keys } = (await user.get('keys')).body
+    expect(keys.map(({ key }: { key: string }) => key)).toEqual(['a', 'notes', 'a/b'])
+    await user.read('a').expect(200, ['kept'])
+  })
+
   it('is compared by its exact code points', async () => {
     for (const key of [
       'k',

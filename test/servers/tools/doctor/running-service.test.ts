@@ -8,6 +8,8 @@ import { runDoctor, type DoctorOptions } from '../../../../servers/tools/doctor/
 import type { Finding } from '../../../../servers/tools/doctor/finding.js'
 import { runCommand } from '../../../support/servers/command-line.js'
 import { closeServices, serving } from '../../../support/servers/server-client.js'
+import { testVault } from '../../../support/servers/vault-app.js'
+import { afterTest } from '../../../support/fixtures/after-test.js'
 import { machineConfig } from '../../../support/fixtures/machines.js'
 import { sendForever } from '../../../support/faults/ipfs-faults.js'
 import { deadRpcUrl } from '../../../support/faults/rpc-node.js'
@@ -55,6 +57,18 @@ describe('the command doctor <url>', () => {
     const change = 'pass the path /.well-known/oauth-authorization-server/api of the host on to the service'
     expect(finding).toMatchObject({ level: 'note', change })
     expect((await diagnose([await startService(machineConfig)])).ids).toEqual([])
+  })
+
+  it('finds a proxy that decodes %2F in keys of the vault', async () => {
+    const vault = await testVault()
+    afterTest(() => vault.close())
+    const decode = await serving((req, res) => {
+      req.url = req.url?.replaceAll('%2F', '/')
+      vault.listener(req, res)
+    })
+    const find = async (url: string) => (await diagnose([url])).ids.filter((id) => id.endsWith('encoded-slash'))
+    expect(await find(decode)).toEqual(['change encoded-slash'])
+    expect(await find(await serving(vault.listener))).toEqual([])
   })
 
   it('reports that no server responds at the URL', async () => {
