@@ -5,7 +5,7 @@ import { corsOptions, loadCurve, setupDidAuth, type DidAuthConfig } from 'expres
 import { createDidAuth } from 'express-did-auth/fetch'
 import request from 'supertest'
 import { appClient } from '../support/servers/app-client.js'
-import { challengeSecret } from '../support/fixtures/fixtures.js'
+import { challengeSecret, createNumberedWallet } from '../support/fixtures/fixtures.js'
 import { refusal } from '../support/fixtures/refusal.js'
 import { testApp } from '../support/servers/test-app.js'
 import { testConfig } from '../../src/testing/index.js'
@@ -123,6 +123,12 @@ describe('corsOptions', () => {
     const { post } = await corsApp({ useCookies: true })
     const { headers } = await post('/logout', undefined, { Origin: 'https://evil.example' })
     expect(headers).not.toHaveProperty('access-control-allow-origin')
+  })
+
+  it('is needed: without it, an answer of this package has no header of CORS', async () => {
+    const { post } = await testApp()
+    const { headers } = await post('/request-auth', { did: createNumberedWallet(1).did }, { Origin: page }).expect(200)
+    expect(Object.keys(headers).filter((name) => name.startsWith('access-control-'))).toEqual([])
   })
 
   it('serves a login on a router of its own, which is mounted after cors', async () => {

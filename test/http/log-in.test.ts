@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import type { DidAuthConfig } from 'express-did-auth'
+import { decodeProtectedHeader } from 'jose'
 import { requestLoginChallenge, signUpChallenge } from '../support/servers/app-client.js'
 import { testApp } from '../support/servers/test-app.js'
 import sha3 from 'js-sha3'
@@ -15,6 +16,7 @@ describe('POST /auth', () => {
       accessToken: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]{86}$/),
       refreshToken: expect.stringMatching(/^[\w-]{24}\.[\w-]{43}$/)
     })
+    expect(decodeProtectedHeader(body.accessToken)).toEqual({ alg: 'ES256K', typ: 'JWT' })
     expect(headers['cache-control']).toBe('no-store')
     expect(headers['set-cookie']).toBeUndefined()
     expect((await me(body.accessToken).expect(200)).body.user).toEqual({ did: wallet.did })

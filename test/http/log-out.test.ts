@@ -49,6 +49,13 @@ describe('POST /logout with a refresh token in the body', () => {
   })
 })
 
+describe('POST /logout without a refresh token', () =>
+  it('responds 401 without an access token, and to a forged one', async () => {
+    const { post } = await testApp()
+    await post('/logout', {}).expect(401, 'Missing access token')
+    await post('/logout', {}, 'x.y.z').expect(401, 'Invalid access token')
+  }))
+
 describe('POST /logout in cookie mode', () => {
   const BOTH = ['authorization', 'refresh-token']
   const clearedBy = (response: { headers: Record<string, unknown> }): string[] =>

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals'
 import request from 'supertest'
 import { decodePayload } from '../flows/flow-parts.js'
-import { createCookieHeader, logIn } from '../support/servers/app-client.js'
+import { createCookieHeader, logIn, setCookies } from '../support/servers/app-client.js'
 import { createAccount, createSignedSiwe } from '../support/fixtures/siwe.js'
 import { testApp } from '../support/servers/test-app.js'
 import { createNumberedWallet } from '../support/fixtures/fixtures.js'
@@ -35,7 +35,8 @@ describe('POST /siwe/verify', () => {
   it('logs a key in once with a message of viem, with account and method in the token', async () => {
     const { app } = await testApp({ siwe: true })
     const login = await createSignedSiwe(app, account)
-    const { body } = await request(app).post('/siwe/verify').send(login).expect(200)
+    const { body, headers } = await request(app).post('/siwe/verify').send(login).expect(200)
+    expect(headers['cache-control']).toBe('no-store')
     expect(body).toEqual({
       accessToken: expect.any(String),
       refreshToken: expect.any(String),
@@ -55,6 +56,8 @@ describe('POST /siwe/verify', () => {
       .post('/siwe/verify')
       .send(await createSignedSiwe(app, account))
       .expect(200, { did, address, chainId: 30 })
+    const attributes = expect.arrayContaining(['Path=/', 'HttpOnly', 'Secure', 'SameSite=Strict'])
+    expect(setCookies(answer).map((cookie) => cookie.split('; '))).toEqual([attributes, attributes])
     await request(app).get('/me').set('Cookie', createCookieHeader(answer)).expect(200)
   })
 
