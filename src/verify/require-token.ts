@@ -2,13 +2,16 @@ import { sendErrorAnswer } from '../error-answer.js'
 import { assertAllowed, assertOptions, type AllowUser } from '../did-auth-info.js'
 import { DidAuthError, errorStatuses, type DidAuthErrorCode } from '../errors.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
+import { expireCookies, listStalePaths } from '../protocol/token-cookies.js'
 import type { AccessTokenVerifier, VerifiedToken } from './access-token-verifier.js'
 import { createConfigError } from './issuer-keys.js'
 import type { ResourceTokenVerifier } from './resource-token-verifier.js'
-import type { TokenRequest } from './token-request.js'
+import { readHeader, type TokenRequest } from './token-request.js'
 
 /** Part of an Express request that the middleware uses. */
 export interface GuardedRequest extends TokenRequest {
+  /** Path and query as the client sent them. */
+  readonly originalUrl?: string | undefined
   /** Headers by lower-case names. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   /** Returns the type that the client prefers; false if it accepts none. */
@@ -22,7 +25,9 @@ export interface GuardedResponse {
   /** Whether a response was already sent. */
   readonly headersSent: boolean
   /** Sets a header of the response. */
-  setHeader(name: string, value: string): unknown
+  setHeader(name: string, value: string | string[]): unknown
+  /** Returns a header that the application has set. */
+  getHeader?(name: string): unknown
   /** Sends the response with this body. */
   end(body: string): unknown
 }
@@ -76,10 +81,19 @@ export function requireToken(
       const { code, message: text, retryAfterSeconds } = error
       const refusal = { status: errorStatuses[code], code, text, retryAfterSeconds }
       const challenge = resourceMetadata === undefined ? undefined : createChallenge(resourceMetadata, code)
+      if (code === 'ERR_DUPLICATE_COOKIE') deleteCookies(req, res, String(error.reason?.cookie))
       sendErrorAnswer(req, res, refusal, { serviceUrl: verify.audience, challenge })
     }
     verifyRequest().then(pass, refuse).catch(next)
   }
+}
+
+/** Deletes the cookies of the service at each path from which the browser may have sent a stale one. */
+function deleteCookies(req: GuardedRequest, res: GuardedResponse, accessCookie: string): void {
+  const names = [accessCookie, accessCookie.replace(/authorization$/, 'refresh-token')]
+  const expired = expireCookies(names, listStalePaths(req.originalUrl ?? '/', readHeader(req, 'sec-fetch-site')))
+  const others = [res.getHeader?.('Set-Cookie') ?? []].flat().map(String)
+  if (expired.length > 0) res.setHeader('Set-Cookie', [...others, ...expired])
 }
 
 function assertVerifier(verify: { request?: unknown } | undefined): void {
