@@ -139,7 +139,12 @@ function logWarnings(
  * @param drain - aborted at the signal, so that `/ready` answers 503; `drainSeconds` later the servers stop listening
  * @param close - closes all open resources, also during the start. Resolves to the errors
  */
-function stopAtSignal(log: Logger, drain: AbortController, drainSeconds: number, close: CloseStack['close']): void {
+export function stopAtSignal(
+  log: Pick<Logger, 'info' | 'error'>,
+  drain: AbortController,
+  drainSeconds: number,
+  close: CloseStack['close']
+): void {
   const stop = async (signal: NodeJS.Signals): Promise<void> => {
     if (drain.signal.aborted) return
     log.info({ event: 'stopping', signal }, 'stopping the servers')

@@ -1,16 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Express } from 'express'
+import type { Express, RequestHandler } from 'express'
+import type { DidAuthConfig, GuardOptions, RequireDid } from 'express-did-auth'
 import type { DidAuthClient, PlainWallet } from 'express-did-auth-client'
 import type pg from 'pg'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { readDocument, root } from '../support/fixtures/documents.js'
 import { createNumberedWallet } from '../support/fixtures/fixtures.js'
+import { createForm, createMachine, machineConfig } from '../support/fixtures/machines.js'
 import { temporaryFolder } from '../support/fixtures/store-folder.js'
 import { runOn, testDatabase, type TestDatabase } from '../support/engines/postgres-server.js'
 import { createPlainWallet, startClientService } from '../support/servers/client-service.js'
 import { setEnvironment } from '../support/servers/run-script.js'
+import { testApp } from '../support/servers/test-app.js'
 
 const folder = join(root, '.cache/guides')
 
@@ -67,6 +70,7 @@ describe('accounts with several wallets', () => {
       linkWallet: (options: object, auth: DidAuthClient, wallet: PlainWallet) => Promise<void>
     }
     return {
+      clock,
       logIn: (wallet = createWallet()) => signedIn({ wallet }),
       linkWallet: (auth: DidAuthClient, wallet: PlainWallet) => page.linkWallet({ ...origin, clock }, auth, wallet)
     }
@@ -110,6 +114,34 @@ describe('accounts with several wallets', () => {
     expect(await post(auth, '/invitations', 'no DID')).toBe(400)
   })
 
+  it('remove a wallet by another one of the account, with its sessions and invitations', async () => {
+    const { logIn, linkWallet, clock } = await start()
+    const post = async (client: DidAuthClient, path: string, did: string | undefined): Promise<number> => {
+      const headers = { 'Content-Type': 'application/json' }
+      return (await client.fetch(path, { method: 'POST', approve: true, headers, body: JSON.stringify({ did }) }))
+        .status
+    }
+    const [auth, wallet, guest] = [await logIn(), createWallet(), await logIn()]
+    await readAccount(auth)
+    await linkWallet(auth, wallet)
+    const second = await logIn(wallet)
+    const [own, removed] = [auth.session?.did, second.session?.did]
+    expect(await post(second, '/invitations', guest.session?.did)).toBe(204)
+    expect([await post(auth, '/removals', own), await post(guest, '/removals', removed)]).toEqual([409, 409])
+    // An invitation that a removal left behind, for example because a row was deleted by hand.
+    expect(await post(auth, '/removals', removed)).toBe(204)
+    expect(await runOn(database.url, 'SELECT 1 FROM invitations')).toEqual([])
+    await runOn(
+      database.url,
+      `INSERT INTO invitations SELECT '${guest.session?.did}', '${removed}', account,
+      now() + interval '1 minute' FROM identities WHERE did = '${own}'`
+    )
+    expect(await post(guest, '/identities', removed)).toBe(409)
+    expect((await readAccount(auth)).identities).toEqual([own])
+    clock.seconds += 600
+    await expect(second.fetch('/account')).rejects.toMatchObject({ code: 'ERR_REFRESH_TOKEN' })
+  })
+
   it('refuse both requests without an approval', async () => {
     const { logIn } = await start()
     const auth = await logIn()
@@ -125,6 +157,63 @@ describe('accounts with several wallets', () => {
     const { id } = await readAccount(auth)
     await runOn(database.url, `UPDATE accounts SET is_banned = true WHERE id = ${id}`)
     expect(await readAccount(auth)).toEqual({ status: 403 })
+  })
+})
+
+/** Runs a block of the guide on roles and bans. Returns the application that its options set up, and its functions. */
+async function startRoles(index: number, functions: string, config: Partial<DidAuthConfig> = {}) {
+  const file = join(folder, `roles-${index}.ts`)
+  const code = listCode('ROLES.md', 'ts')[index]!.replaceAll('export async function', 'async function')
+  const [start, end] = [
+    'export function install(app: any, setupDidAuth: any, config: any) {',
+    `return { ${functions} }\n}`
+  ]
+  writeFileSync(file, [start, code, end].join('\n'))
+  const { install } = (await import(file)) as {
+    install: (...given: unknown[]) => { ban: (user: object) => Promise<void> }
+  }
+  const routes: [string, RequestHandler, RequestHandler][] = []
+  let options: Partial<DidAuthConfig> = {}
+  let set: RequireDid | undefined
+  const given = {
+    with: (guard: GuardOptions) => ((req, res, next) => void set!.with(guard)(req, res, next)) satisfies RequestHandler,
+    sessions: { revokeAll: (did: string) => set!.sessions.revokeAll(did) }
+  }
+  const setup = (_app: unknown, received: Partial<DidAuthConfig>) => {
+    options = received
+    return given
+  }
+  const { ban } = install({ get: (...route: (typeof routes)[number]) => routes.push(route) }, setup, config)
+  const after = (app: Express): void => routes.forEach(([path, ...handlers]) => void app.get(path, ...handlers))
+  const test = await testApp(options, { after })
+  set = test.requireDid
+  return { ...test, ban }
+}
+
+describe('the guide on roles and bans', () => {
+  it('lets only users with the role pass', async () => {
+    const { logIn, get } = await startRoles(0, '')
+    const { accessToken } = await logIn()
+    await get('/admin/orders', accessToken).expect(403)
+    await get('/admin/orders').expect(401)
+  })
+
+  it('refuses login and refresh of a banned user, and ends the sessions', async () => {
+    const { logIn, refresh, createSignedLogin, post, ban } = await startRoles(1, 'ban')
+    const { did } = createNumberedWallet(1)
+    const { refreshToken } = await logIn()
+    const other = await logIn(createNumberedWallet(2))
+    await ban({ canonicalDid: did, address: did.slice(-42) })
+    await refresh(refreshToken).expect(401)
+    await post('/auth', await createSignedLogin(createNumberedWallet(1))).expect(401)
+    await refresh(other.refreshToken).expect(200)
+  })
+
+  it('refuses machines whose DID has no address: they may have the key of a banned user', async () => {
+    const { post } = await startRoles(1, 'ban', machineConfig)
+    const machine = createMachine(1, 'secp256k1')
+    for (const iss of [machine.didKey, machine.didJwk])
+      await post('/token', createForm(machine.assert({ iss }))).expect(400)
   })
 })
 

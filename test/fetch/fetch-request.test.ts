@@ -53,6 +53,23 @@ describe('the address of a client', () => {
   })
 })
 
+describe('the response of an answer', () => {
+  it.each([204, 304])(
+    'has no length with status %d: that of a 304 would be of the body that the client has',
+    (status) => expect(toResponse({ status, headers: {} }, 'GET').headers.has('content-length')).toBe(false)
+  )
+
+  it.each([
+    ['GET', 'ä', 'ä'],
+    ['HEAD', 'ä', ''],
+    ['GET', '', '']
+  ])('to %s with body %j has the length of the body, in bytes', async (method, body, received) => {
+    const response = toResponse({ status: 200, headers: {}, body }, method)
+    expect(response.headers.get('content-length')).toBe(body === '' ? '0' : '2')
+    expect(await response.text()).toBe(received)
+  })
+})
+
 describe('the body of a Request', () => {
   it('may have as many bytes as allowed', async () => {
     const { request } = createStreamed(3)

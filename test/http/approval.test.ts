@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { createHash } from 'node:crypto'
-import express, { type Express } from 'express'
+import express, { type Express, type RequestHandler } from 'express'
 import fc from 'fast-check'
 import { DidAuthError, loadCurve, type DescribeRequest, type DidAuthConfig, type SecurityEvent } from 'express-did-auth'
 import { acceptedLoginDomains, verifyApproval } from 'express-did-auth/protocol'
@@ -333,6 +333,25 @@ describe('the position of requireDid.approved', () => {
     ['express.raw()', express.raw({ type: '*/*' })]
   ])('must be before %s: otherwise 500, and the log states the reason', async (_name, parser) => {
     const { send, log, done } = await transferApp({}, (app) => app.use('/transfer', parser))
+    expect((await send('/transfer').expect(500)).body.code).toBe('ERR_CONFIG')
+    expect(JSON.stringify(log)).toContain('has to run before body parsers')
+    expect(done).toEqual([])
+  })
+
+  it.each<[string, RequestHandler]>([
+    [
+      'a middleware that reads the body and keeps it',
+      (req, _res, next) => void req.resume().on('end', () => setImmediate(next))
+    ],
+    [
+      'a platform that has parsed the body',
+      (req, _res, next) => {
+        req.body = TRANSFER
+        next()
+      }
+    ]
+  ])('must be before %s', async (_name, reader) => {
+    const { send, log, done } = await transferApp({}, (app) => app.use('/transfer', reader))
     expect((await send('/transfer').expect(500)).body.code).toBe('ERR_CONFIG')
     expect(JSON.stringify(log)).toContain('has to run before body parsers')
     expect(done).toEqual([])

@@ -25,6 +25,12 @@ describe('POST /logout with a refresh token in the body', () => {
     }
   })
 
+  it('ends its session, with an access token that is damaged', async () => {
+    const { refreshToken, logOutBy, refresh } = await loggedIn()
+    await logOutBy(refreshToken, { Authorization: 'DIDAuth a.b.c' }).expect(200, '')
+    await refresh(refreshToken).expect(401, 'Invalid refresh token')
+  })
+
   it('ends the session of a replaced refresh token too, and reports no theft', async () => {
     const { refreshToken, logOutBy, refresh, clock, log } = await loggedIn()
     const next = (await refresh(refreshToken).expect(200)).body

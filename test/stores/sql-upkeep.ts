@@ -42,7 +42,7 @@ export function sqlUpkeepTests(open: () => Promise<SqlTables>): void {
     until(async () => {
       await store.chargeQuota(createCharge({ at }))
       return condition()
-    })
+    }, `after a sweep: ${condition.toString()}`)
 
   it('evicts the oldest never refreshed sessions if it is full, and counts active ones', async () => {
     const first = tables.store()

@@ -237,15 +237,13 @@ export class AgedMap<V> extends Map<string, V> {
   /** Iterator at which the search for the oldest entry continues. */
   #walk: MapIterator<[string, V]> | undefined
   #oldest: [key: string, value: V] | undefined
-  /** Entries that were set or deleted since the walk began. */
-  #changes = 0
+  /** Entries that were deleted since the walk began. */
+  #deletions = 0
 
   /** Sets an entry and makes it the newest, also if the key already exists. */
   override set(key: string, value: V): this {
     this.delete(key)
-    super.set(key, value)
-    this.#endStaleWalk()
-    return this
+    return super.set(key, value)
   }
 
   override delete(key: string): boolean {
@@ -269,9 +267,9 @@ export class AgedMap<V> extends Map<string, V> {
 
   /** Drops an idle iterator. It would prevent garbage collection of all hash tables that the Map has replaced since. */
   #endStaleWalk(): void {
-    this.#changes += 1
-    if (this.#changes <= this.size >> 2) return
+    this.#deletions += 1
+    if (this.#deletions <= this.size >> 2) return
     this.#walk = undefined
-    this.#changes = 0
+    this.#deletions = 0
   }
 }

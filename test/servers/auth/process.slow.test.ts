@@ -16,6 +16,7 @@ import {
   type Tokens
 } from '../../support/servers/server-client.js'
 import { createNumberedWallet } from '../../support/fixtures/fixtures.js'
+import { until } from '../../support/fixtures/until.js'
 
 const wallet = createNumberedWallet(1)
 const domain = 'auth.example'
@@ -73,7 +74,7 @@ describe('the auth server as a process', () => {
     const { url, signal, output, ended } = await servers.start({ DRAIN_SECONDS: '2' })
     await askUntilReady(url)
     signal('SIGTERM')
-    while (!output().includes('"event":"stopping"')) await new Promise(setImmediate)
+    await until(() => output().includes('"event":"stopping"'))
     const { status, text } = await ask(`${url}/ready`)
     expect([status, JSON.parse(text)]).toMatchObject([503, { status: 'draining' }])
     expect((await ask(`${url}/health`)).status).toBe(200)

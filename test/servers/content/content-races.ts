@@ -86,7 +86,8 @@ export function contentRaces(
       files.clocks.advance(LEASE_SECONDS + 1)
     }
     await stores[0]!.writeEntry(createEntry('last', 'a'))
-    while ((await stores[0]!.countOpen()) > 0) {
+    for (let round = 0; (await stores[0]!.countOpen()) > 0; round += 1) {
+      if (round > MAX_ROUNDS) throw new Error(`${await stores[0]!.countOpen()} tasks of pins stay open`)
       await Promise.all(stores.map((store) => node.work(store, files.clocks.seconds)))
       // A task in doubt waits for 60 s.
       files.clocks.advance(60)
@@ -101,6 +102,8 @@ export function contentRaces(
 }
 
 const LEASE_SECONDS = 30
+/** Bounds after which work on pins that never ends is a fault. */
+const [MAX_ROUNDS, MAX_CALLS] = [1_000, 50_000]
 
 /** A node that records two concurrent calls for one CID as a fault. */
 class Node {
@@ -116,6 +119,7 @@ class Node {
       if (tasks.length === 0) return
       for (const task of tasks) {
         const number = (this.#calls += 1)
+        if (number > MAX_CALLS) throw new Error(`tasks stay due after ${MAX_CALLS} calls, the last is ${task.desired}`)
         if (number % 5 === 0) {
           await store.postpone(task, nowSeconds + 10)
           continue

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { BodyReader } from '../../../servers/content/read-body.js'
 import type { NewContent } from '../../../servers/content/content-store.js'
 import { listOpenFiles } from '../../support/fixtures/open-files.js'
+import { until } from '../../support/fixtures/until.js'
 import { computeCid } from '../../support/servers/content-stores.js'
 
 const MAX_BYTES = 1_000
@@ -378,11 +379,6 @@ describe('BodyReader with content above 64 KiB', () => {
 
 function toEscape(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
-}
-
-/** Waits until the condition holds. Only the time limit of the test ends the wait. */
-async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise(setImmediate)
 }
 
 /** Computes the hashes of complete content, for comparison with the hasher of pieces. */

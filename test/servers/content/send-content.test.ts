@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net'
 import { encodeJsonString, sendChunks, sendWhole } from '../../../servers/content/send-content.js'
 import { closeServices, servingPort } from '../../support/servers/server-client.js'
 import { sampled } from '../../support/fixtures/time-factor.js'
+import { until } from '../../support/fixtures/until.js'
 
 const PIECE_BYTES = 262_144
 
@@ -81,11 +82,11 @@ describe('sendWhole', () => {
     const client = connect(port, '127.0.0.1').pause()
     client.on('error', () => undefined)
     client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
-    while (response === undefined) await new Promise(setImmediate)
+    await until(() => response !== undefined)
     jest.advanceTimersByTime(10_004_000)
     expect([response.destroyed, isEnded]).toEqual([false, false])
     jest.advanceTimersByTime(2_000)
-    while (!isEnded) await new Promise(setImmediate)
+    await until(() => isEnded)
     expect(response.destroyed).toBe(true)
     client.destroy()
   })
@@ -209,7 +210,7 @@ describe('sendChunks', () => {
     it('closes the source when the client disconnects', async () => {
       const { client } = await waitForStall()
       client.destroy()
-      while (!isClosed) await new Promise(setImmediate)
+      await until(() => isClosed)
       expect(isClosed).toBe(true)
     })
 
@@ -220,7 +221,7 @@ describe('sendChunks', () => {
       expect(res.destroyed).toBe(false)
       jest.advanceTimersByTime(2_000)
       expect(res.destroyed).toBe(true)
-      while (!isClosed) await new Promise(setImmediate)
+      await until(() => isClosed)
     })
   })
 })

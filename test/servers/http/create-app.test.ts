@@ -159,9 +159,9 @@ describe('CORS', () => {
     expect(headers['access-control-allow-credentials']).toBe('true')
   })
 
-  it('answers the preflight of every origin at public documents and the token endpoint', async () => {
-    const { listener } = await testAuthServer({ CORS_ORIGINS: origin, MACHINE_LOGIN: 'true' })
-    for (const path of ['/.well-known/did-auth.json', '/token']) {
+  it('answers the preflight of every origin at public documents', async () => {
+    const { listener } = await testAuthServer({ CORS_ORIGINS: origin, RESOURCES: 'https://orders.example' })
+    for (const path of ['/.well-known/did-auth.json', '/.well-known/jwks.json']) {
       const asked = request(listener).options(path).set('Origin', 'https://other.example')
       expect((await asked.expect(204)).headers['access-control-allow-origin']).toBe('*')
     }

@@ -232,17 +232,18 @@ describe('the OpenAPI documents of auth and vault', () => {
   })
 
   it.each([
-    ['auth', ['/signup', '/auth', '/refresh-token', '/siwe/verify']],
+    ['auth', ['/signup', '/auth', '/refresh-token', '/siwe/verify', '/resource-token']],
     ['vault', ['/signup', '/auth', '/refresh-token']]
-  ] as const)('describe device proofs for each login and refresh: %s', (name, paths) => {
+  ] as const)('describe device proofs for each login, refresh and token: %s', (name, paths) => {
     const operations = listOperations(documents[name])
     const takesProof = ({ operation }: (typeof operations)[number]): boolean =>
       JSON.stringify(operation.parameters ?? []).includes('"#/components/parameters/DPoP"')
     expect(operations.filter(takesProof).map(({ path }) => path)).toEqual(paths)
+    const logins = paths.filter((path) => path !== '/resource-token')
     const challenges = ['/request-signup', '/request-auth'].flatMap((path) => [path, `${path}/{did}`])
     const nonces = name === 'auth' ? ['/siwe/nonce', '/siwe/nonce'] : []
     const sendsNonce = operations.filter(({ operation }) => operation.responses['200']?.headers?.['DPoP-Nonce'])
-    expect(sendsNonce.map(({ path }) => path).sort()).toEqual([...paths, ...challenges, ...nonces].sort())
+    expect(sendsNonce.map(({ path }) => path).sort()).toEqual([...logins, ...challenges, ...nonces].sort())
   })
 
   it('reserve the login routes among the keys', () => {

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { until } from '../../support/fixtures/until.js'
 import { ServerProcesses, spawnCli, type ServerProcess } from '../../support/servers/server-process.js'
 import { root } from '../../support/engines/packed-package.js'
 import { testDatabase } from '../../support/engines/postgres-server.js'
@@ -148,12 +149,12 @@ net.Server.prototype.listen = function (...where) {
       const kill = (): void => void process.kill(-shell.pid!, 'SIGKILL')
       let output = ''
       shell.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
-      while (output.split('"event":"ready"').length < 4) await pause(20)
+      await until(() => output.split('"event":"ready"').length >= 4)
       shell.kill('SIGTERM')
       return { output: () => output, kill }
     }
     const [npmRun, detachedRun] = await Promise.all([orphan({ npm_lifecycle_event: 'start' }), orphan({})])
-    while (!npmRun.output().includes('"event":"stopped"')) await pause(20)
+    await until(() => npmRun.output().includes('"event":"stopped"'))
     await pause(300)
     expect(detachedRun.output()).not.toContain('"event":"stopping"')
     detachedRun.kill()

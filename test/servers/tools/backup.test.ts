@@ -78,7 +78,9 @@ describe('backup and restore', () => {
     for (let number = 0; number < 20; number += 1) await store.writeFile(createFile(`${number} ${LARGE}`))
     await store.close()
     const writing = backUp()
-    while (!existsSync(at('backup/relay/relay.db'))) await nextTurn()
+    let isOver = false
+    void writing.finally(() => (isOver = true)).catch(() => undefined)
+    while (!isOver && !existsSync(at('backup/relay/relay.db'))) await nextTurn()
     const connection = openDatabase(at('data/relay/relay.db'))
     connection.exec('DELETE FROM files; DELETE FROM contents')
     connection.close()

@@ -6,6 +6,7 @@ import { HandMadeNode } from '../../support/faults/hand-made-node.js'
 import { runVault, testVault, VaultUser, type TestVault } from '../../support/servers/vault-app.js'
 import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
 import { filesIn, temporaryFolder } from '../../support/fixtures/store-folder.js'
+import { until } from '../../support/fixtures/until.js'
 
 const secret = 'a secret that must be deleted'
 
@@ -74,7 +75,7 @@ describe('the command vault takedown', () => {
     expect(await vault.store.areSettled([id])).toBe(false)
     await vault.close()
     vault = await testVault({}, { folder: join(folder.path, 'vault'), node })
-    while (!(await vault.store.areSettled([id]))) await new Promise(setImmediate)
+    await until(() => vault.store.areSettled([id]), 'the pin worker has removed the pin')
     expect([node.pins.has(id), node.pins.size]).toEqual([false, 1])
   })
 
