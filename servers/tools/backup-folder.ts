@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
 import { constants, writeFileSync } from 'node:fs'
-import { mkdir, open, readdir, realpath, stat, type FileHandle } from 'node:fs/promises'
+import { open, readdir, realpath, stat, type FileHandle } from 'node:fs/promises'
 import { join, posix, relative, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { chooseSqliteEngine, openSqliteConnection, type SqliteConnection } from 'express-did-auth/server-kit'
 import { z } from 'zod'
-import { describeReason, getErrorCode, StartError } from '../config/startup-error.js'
+import { createPrivateFolder } from '../config/private-files.js'
+import { describeReason, getErrorCode, StartError, startStep } from '../config/startup-error.js'
 
 const MANIFEST = 'manifest.json'
 /** Files of keys that the first start creates in `DATA_DIR`. */
@@ -45,9 +46,7 @@ const computeChecksum = (content: Manifest): string =>
 
 /** Creates a private folder unless an empty one exists. @throws StartError if it contains anything */
 export async function createEmptyFolder(folder: string, remedy: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-    throw new StartError(`Cannot create ${folder}: ${describeReason(error)}`)
-  })
+  startStep(`Cannot create ${folder}`, () => createPrivateFolder(folder))
   if ((await readdir(folder)).length > 0) throw new StartError(`${folder} is not empty. ${remedy}`)
 }
 
