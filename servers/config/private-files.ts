@@ -1,10 +1,47 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, existsSync, fsyncSync, linkSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync
+} from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { getErrorCode } from './startup-error.js'
 
 /** Name of the file in `DATA_DIR` that exists while `restore` writes. */
 export const UNFINISHED_RESTORE = 'restore-unfinished'
+
+/**
+ * Creates a private folder and its parents, unless they exist.
+ *
+ * Each level is created by itself: on a read-only disk, the recursive form of Node reports that the folder does not
+ * exist, and below `/proc` it never returns.
+ *
+ * @returns the folders that were missing, parents first
+ */
+export function createPrivateFolder(
+  folder: string,
+  make: (path: string, options: object) => unknown = mkdirSync
+): string[] {
+  const missing: string[] = []
+  for (let path = resolve(folder); !existsSync(path); path = dirname(path)) missing.unshift(path)
+  for (const path of missing) {
+    try {
+      make(path, { mode: 0o700 })
+    } catch (error) {
+      // Another process has created it.
+      if (getErrorCode(error) !== 'EEXIST') throw error
+    }
+  }
+  // Throws EEXIST for a file.
+  if (missing.length === 0) mkdirSync(folder, { recursive: true })
+  return missing
+}
 
 /** Syncs a folder. Otherwise a power loss could undo the creation or the removal of a name in it. */
 export function syncFolder(folder: string): void {

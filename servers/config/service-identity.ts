@@ -1,10 +1,10 @@
 import { createECDH } from 'node:crypto'
-import { mkdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { didOfPrivateKey, type ResourceKey } from 'express-did-auth'
 import { toNetwork } from 'express-did-auth/server-kit'
 import { variables } from './env-schema.js'
-import { isUnfinishedSecret, readOrCreateSecret, SECRET_DIGITS } from './private-files.js'
+import { createPrivateFolder, isUnfinishedSecret, readOrCreateSecret, SECRET_DIGITS } from './private-files.js'
 import type { ServerEnv } from './read-env.js'
 import { StartError, startStep } from './startup-error.js'
 
@@ -35,7 +35,7 @@ type IdentityEnv = Pick<ServerEnv, 'DATA_DIR'> & Partial<ServerEnv>
  */
 export async function loadIdentity(env: IdentityEnv, isOneOfAll = false): Promise<Identity> {
   const secrets = startStep(`Cannot use the folder ${env.DATA_DIR} (DATA_DIR)`, () => {
-    mkdirSync(env.DATA_DIR, { recursive: true, mode: 0o700 })
+    createPrivateFolder(env.DATA_DIR)
     return {
       privateKeys:
         env.PRIVATE_KEY ??

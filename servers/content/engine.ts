@@ -1,8 +1,9 @@
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { combineStores, type Store } from 'express-did-auth'
 import type { PostgresDatabase } from 'express-did-auth/stores/postgres'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
+import { createPrivateFolder } from '../config/private-files.js'
 import type { ServerEnv } from '../config/read-env.js'
 import { getErrorCode, StartError, startStep } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
@@ -73,7 +74,7 @@ function openSqliteSessions(env: ServerEnv): Store {
   const folder = getDataFolder(env)
   const file = join(folder, 'auth.db')
   return startStep(`Cannot use ${file} (DATA_DIR)`, () => {
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    createPrivateFolder(folder)
     return sqliteStore(file)
   })
 }

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { constants, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { constants, readdirSync, rmSync, statSync } from 'node:fs'
 import { chmod, copyFile, link, mkdir, open, opendir, rm, stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
-import { isWithoutLinks } from '../config/private-files.js'
+import { createPrivateFolder, isWithoutLinks } from '../config/private-files.js'
 import { getErrorCode } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
 import type { ObjectStore } from './content-store.js'
@@ -117,7 +117,7 @@ export interface Spool {
 
 /** Creates the folder if it is missing, and deletes files of processes that have ended. */
 export function openSpool(folder: string): Spool {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  createPrivateFolder(folder)
   for (const name of readdirSync(folder)) {
     const path = join(folder, name)
     if (isOrphan(path, name)) rmSync(path, { force: true })

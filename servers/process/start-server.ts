@@ -1,3 +1,4 @@
+import { waitAtMost } from 'express-did-auth/server-kit'
 import { getErrorCode } from '../config/startup-error.js'
 import type { ServerEnv, ServerName } from '../config/read-env.js'
 import { limitMilliseconds } from '../config/time-limits.js'
@@ -81,7 +82,7 @@ export interface ListeningServer {
 }
 
 /**
- * Listens, and waits until database and Redis are available. All requests except `/health` get 503 until `serve`.
+ * Listens, and waits until database and Redis are available, or the disk answers. All requests except `/health` get 503 until `serve`.
  *
  * @param server - its engine is closed when the server stops, and also if it cannot start
  * @throws StartError
@@ -112,12 +113,16 @@ export async function listenForServer(start: StartParts, { engine, content }: Op
     const sentence = `waiting for ${engineName} (${variable}): ${reason}`
     log.warn({ event: 'waiting', dependency: name, variable, reason, url: server.url }, sentence)
   })
+  await waitForDisk(engine, (reason) => {
+    const fields = { event: 'waiting', dependency: 'store', variable: 'DATA_DIR', reason, url: server.url }
+    log.warn(fields, `waiting for the disk (DATA_DIR): ${reason}`)
+  })
   const serve = async (serverApp: ServerApp): Promise<void> => {
     app = serverApp
     server.serve(app.listener)
-    await app.ready.catch((error: unknown) => {
-      // A remote database or Redis may be temporarily unavailable. The server then runs, and `/ready` reports it.
-      if (!connections.areRemote || getErrorCode(error) !== 'ERR_STORE') throw error
+    await app.ready.catch((error: Error) => {
+      // An engine may be unavailable for a time, or a disk slow. The server then runs, and `/ready` reports it.
+      if (getErrorCode(error) !== 'ERR_STORE' || (!connections.areRemote && isDiskFault(error))) throw error
     })
     if (draining?.aborted === true) return
     const { serviceDid } = identity
@@ -128,4 +133,22 @@ export async function listenForServer(start: StartParts, { engine, content }: Op
     writeLine(log, ready, `ready at ${serviceUrl} as ${serviceDid}${details}`)
   }
   return { parts, serve }
+}
+
+/** Waits for the first check of storage on the disk. Its faults are reported by the application, or by `/ready`. */
+async function waitForDisk({ dependencies }: Engine, onSlow: (reason: string) => void): Promise<void> {
+  const disk = dependencies.find(({ name }) => name === 'store')
+  const answer = Promise.resolve(disk?.check(new AbortController().signal)).then(
+    () => true,
+    () => true
+  )
+  if ((await waitAtMost(limitMilliseconds.dependencyCheck, answer)) === true) return
+  onSlow('no answer in time')
+  await answer
+}
+
+/** Whether SQLite has reported a fault, and not only that it waits for the disk or for another process. */
+function isDiskFault({ cause }: Error): boolean {
+  const code = getErrorCode(cause)
+  return code !== undefined && !code.startsWith('SQLITE_BUSY')
 }

@@ -1,19 +1,23 @@
 import { createHash } from 'node:crypto'
-import { createReadStream, readFileSync, writeFileSync } from 'node:fs'
-import { mkdir, readdir, stat } from 'node:fs/promises'
-import { join, relative, sep } from 'node:path'
+import { constants, writeFileSync } from 'node:fs'
+import { open, readdir, realpath, stat, type FileHandle } from 'node:fs/promises'
+import { join, posix, relative, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { chooseSqliteEngine, openSqliteConnection, type SqliteConnection } from 'express-did-auth/server-kit'
 import { z } from 'zod'
-import { describeReason, getErrorCode, StartError } from '../config/startup-error.js'
+import { createPrivateFolder } from '../config/private-files.js'
+import { describeReason, getErrorCode, StartError, startStep } from '../config/startup-error.js'
 
 const MANIFEST = 'manifest.json'
 /** Files of keys that the first start creates in `DATA_DIR`. */
 export const KEY_FILES: readonly string[] = ['private-key', 'challenge-secret', 'resource-key']
 
-/** Path in a backup: names that `/` joins. It never leaves the folder, because a restore writes to the same path. */
-const pathSchema = z.string().refine((path) => path.split('/').every((name) => !UNSAFE_NAME.test(name)))
-const UNSAFE_NAME = /^\.{0,2}$|[\\:\0]/
+/** Paths of the files in a backup, by engine. A restore writes to the same paths, so it accepts no others. */
+const KNOWN_PATHS: Readonly<Record<Manifest['engine'], RegExp>> = {
+  sqlite:
+    /^(?:private-key|challenge-secret|resource-key|(?:auth|relay|vault)\/auth\.db|(relay|vault)\/(?:\1\.db|objects\/\w{2}\/\w+\.\w+))$/,
+  postgresql: /^(?:private-key|challenge-secret|resource-key|[a-z_]+\.jsonl\.gz)$/
+}
 
 const contentSchema = z.object({
   format: z.literal(1),
@@ -25,9 +29,11 @@ const contentSchema = z.object({
   tables: z.record(z.string(), z.object({ rows: z.number(), columns: z.array(z.string()).optional() })),
   /** Cids of content that is missing or damaged in the source. */
   missing: z.array(z.string()),
-  files: z.array(z.object({ path: pathSchema, bytes: z.number(), sha256: z.string() }))
+  files: z.array(z.object({ path: z.string(), bytes: z.number(), sha256: z.string() }))
 })
-const manifestSchema = contentSchema.extend({ checksum: z.string() })
+const manifestSchema = contentSchema
+  .extend({ checksum: z.string() })
+  .refine(({ engine, files }) => files.every(({ path }) => KNOWN_PATHS[engine].test(path)))
 
 /** Description of a backup, which is written last. Its checksum covers all other members. */
 export type Manifest = z.infer<typeof contentSchema>
@@ -40,9 +46,7 @@ const computeChecksum = (content: Manifest): string =>
 
 /** Creates a private folder unless an empty one exists. @throws StartError if it contains anything */
 export async function createEmptyFolder(folder: string, remedy: string): Promise<void> {
-  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-    throw new StartError(`Cannot create ${folder}: ${describeReason(error)}`)
-  })
+  startStep(`Cannot create ${folder}`, () => createPrivateFolder(folder))
   if ((await readdir(folder)).length > 0) throw new StartError(`${folder} is not empty. ${remedy}`)
 }
 
@@ -52,7 +56,8 @@ export async function writeManifest(folder: string, content: Omit<Manifest, 'fil
   const paths = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name))
   const files: Manifest['files'] = []
   for (const path of paths.toSorted()) {
-    files.push({ path: relative(folder, path).replaceAll(sep, '/'), ...(await describeFile(path)) })
+    const name = relative(folder, path).replaceAll(sep, '/')
+    files.push({ path: name, ...(await describeFile(folder, name)) })
   }
   const manifest = { ...content, files }
   const text = JSON.stringify({ ...manifest, checksum: computeChecksum(manifest) }, undefined, 1)
@@ -60,19 +65,26 @@ export async function writeManifest(folder: string, content: Omit<Manifest, 'fil
   return manifest
 }
 
-/** Reads the manifest of a backup, and verifies all files that it names. @throws StartError for a damaged backup */
+/**
+ * Reads the manifest of a backup, and verifies all files that it names.
+ *
+ * @throws StartError for a damaged backup, or one that other users may change
+ */
 export async function verifyBackup(folder: string): Promise<Manifest> {
   const fail = (what: string): never => {
     throw new StartError(`The backup ${folder} is damaged or incomplete: ${what}`)
   }
   let parsed: z.infer<typeof manifestSchema>
   try {
-    parsed = manifestSchema.parse(JSON.parse(readFileSync(join(folder, MANIFEST), 'utf8')))
+    await assertPrivate(folder)
+    parsed = manifestSchema.parse(JSON.parse((await readRegularFile(folder, MANIFEST)).toString()))
   } catch (error) {
+    if (error instanceof StartError) throw error
     return fail(getErrorCode(error) === 'ENOENT' ? `it has no ${MANIFEST}` : `${MANIFEST} cannot be read`)
   }
   const { checksum, ...manifest } = parsed
   if (computeChecksum(manifest) !== checksum) fail(`${MANIFEST} was changed`)
+  for (const path of listFolders(manifest.files)) await assertPrivate(join(folder, path))
   for (const file of manifest.files)
     await verifyFile(folder, file).catch((error: unknown) => fail(describeReason(error)))
   return manifest
@@ -80,16 +92,52 @@ export async function verifyBackup(folder: string): Promise<Manifest> {
 
 /** Verifies a file in a folder. @throws Error that names the file, if it is missing or changed */
 export async function verifyFile(folder: string, { path, bytes, sha256 }: Manifest['files'][0]): Promise<void> {
-  const actual = await describeFile(join(folder, path)).catch((error: unknown) => {
+  const actual = await describeFile(folder, path).catch((error: unknown) => {
     throw new Error(`${path}: ${describeReason(error)}`)
   })
   if (actual.bytes !== bytes || actual.sha256 !== sha256) throw new Error(`${path} was changed`)
 }
 
-async function describeFile(path: string): Promise<{ bytes: number; sha256: string }> {
+async function describeFile(folder: string, path: string): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash('sha256')
-  await pipeline(createReadStream(path), hash)
-  return { bytes: (await stat(path)).size, sha256: hash.digest('hex') }
+  let bytes = 0
+  await useRegularFile(folder, path, (file) =>
+    pipeline(
+      file.createReadStream({ autoClose: false }).on('data', ({ length }) => (bytes += length)),
+      hash
+    )
+  )
+  return { bytes, sha256: hash.digest('hex') }
+}
+
+const readRegularFile = (folder: string, path: string): Promise<Buffer> =>
+  useRegularFile(folder, path, (file) => file.readFile())
+
+/** Opens a file of a folder, which is no link and in no linked folder, and neither a pipe nor a device. */
+async function useRegularFile<T>(folder: string, path: string, use: (file: FileHandle) => Promise<T>): Promise<T> {
+  const file = await open(join(folder, path), constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const isInPlace = (await realpath(join(folder, path))) === join(await realpath(folder), path)
+    if (!isInPlace || !(await file.stat()).isFile()) throw new Error('it is a link, or no regular file')
+    return await use(file)
+  } finally {
+    await file.close()
+  }
+}
+
+/** Asserts that no other user may change files of a folder while they are read. @throws StartError */
+async function assertPrivate(folder: string): Promise<void> {
+  const { mode } = await stat(folder)
+  if (process.platform === 'win32' || (mode & OTHERS_MAY_WRITE) === 0) return
+  throw new StartError(`Other users may write to ${folder}. If you trust its files, run chmod go-w ${folder}`)
+}
+const OTHERS_MAY_WRITE = 0o022
+
+/** Lists the folders of files, relative to that of the backup. A folder comes after its subfolders. */
+export function listFolders(files: Manifest['files']): string[] {
+  const parents = (path: string): string[] => (path === '.' ? [] : [path, ...parents(posix.dirname(path))])
+  const folders = new Set(files.flatMap(({ path }) => parents(posix.dirname(path))))
+  return [...folders].sort((a, b) => b.length - a.length)
 }
 
 /** Runs work on an SQLite file. */

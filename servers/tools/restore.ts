@@ -1,6 +1,6 @@
 import { constants } from 'node:fs'
 import { chmod, copyFile, mkdir, open, rm, rmdir, writeFile } from 'node:fs/promises'
-import { dirname, join, posix } from 'node:path'
+import { dirname, join } from 'node:path'
 import { syncFolder, UNFINISHED_RESTORE } from '../config/private-files.js'
 import { readEnv, type ServerEnv } from '../config/read-env.js'
 import { describeReason, getErrorCode, StartError } from '../config/startup-error.js'
@@ -8,6 +8,7 @@ import {
   checkSqliteFile,
   createEmptyFolder,
   KEY_FILES,
+  listFolders,
   verifyBackup,
   verifyFile,
   type Manifest
@@ -80,13 +81,6 @@ async function writeFiles(target: string, folder: string, { files, tables }: Man
     await rm(join(target, UNFINISHED_RESTORE))
     throw error
   }
-}
-
-/** Lists the folders of files, relative to that of the backup. A folder comes after its subfolders. */
-function listFolders(files: Manifest['files']): string[] {
-  const parents = (path: string): string[] => (path === '.' ? [] : [path, ...parents(posix.dirname(path))])
-  const folders = new Set(files.flatMap(({ path }) => parents(posix.dirname(path))))
-  return [...folders].sort((a, b) => b.length - a.length)
 }
 
 async function restoreDatabase(

@@ -1,4 +1,3 @@
-import { mkdirSync } from 'node:fs'
 import { stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -10,6 +9,7 @@ import {
   startSqliteWorker,
   type ThreadRole
 } from 'express-did-auth/server-kit'
+import { createPrivateFolder } from '../../config/private-files.js'
 import { describeReason, startStep } from '../../config/startup-error.js'
 import { createReserve } from '../disk-space.js'
 import { createFileObjectStore, openSpool } from '../files.js'
@@ -63,7 +63,7 @@ export async function openContentStore(options: ContentStoreOptions): Promise<Op
 
 /** Prepares the folder on the caller's thread, so that faults are reported at once. */
 function openFolder(folder: string, file: string) {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  createPrivateFolder(folder)
   const engine = chooseSqliteEngine()
   const opened = { ...prepareSqliteFile(file, engine, SQLITE_TABLES, 'numbers'), engine }
   createReserve(file)

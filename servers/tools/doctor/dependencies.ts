@@ -1,4 +1,4 @@
-import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { dirname, join } from 'node:path'
 import { didOfPrivateKey, loadCurve } from 'express-did-auth'
@@ -11,6 +11,7 @@ import {
   toNetwork,
   within
 } from 'express-did-auth/server-kit'
+import { createPrivateFolder } from '../../config/private-files.js'
 import type { ServerEnv } from '../../config/read-env.js'
 import { findPrivateKey } from '../../config/service-identity.js'
 import { describeReason } from '../../config/startup-error.js'
@@ -102,9 +103,9 @@ async function findStorageFault(
 ): Promise<Finding | false> {
   const remedy =
     'free space on that disk, or DATA_DIR=<folder with free space that the user of the servers may write to>'
-  for (const folder of [env.DATA_DIR, getDataFolder(env)].filter((path) => existsSync(path))) {
+  for (const folder of [env.DATA_DIR, getDataFolder(env)]) {
     try {
-      writeProbe(folder)
+      probeFolder(folder)
     } catch (error) {
       return change('data-dir', `The server cannot write to ${folder}: ${describeReason(error)}`, remedy)
     }
@@ -120,6 +121,20 @@ async function findStorageFault(
 function readDiskUsage(folder: string): ReturnType<UsedPercent> {
   const canBeRead = existsSync(folder) || dirname(folder) === folder
   return canBeRead ? createDiskUsage(folder)() : readDiskUsage(dirname(folder))
+}
+
+/** Creates a folder as the server does, and writes to it. Then removes the folders that were missing. */
+function probeFolder(folder: string): void {
+  const created = createPrivateFolder(folder)
+  try {
+    writeProbe(folder)
+  } finally {
+    try {
+      for (const path of created.reverse()) rmdirSync(path)
+    } catch {
+      // A server that starts at the same time has written to it.
+    }
+  }
 }
 
 /** Writes a file of the size of a disk block, so that the write fails on a full disk, and deletes it. */

@@ -1,14 +1,43 @@
 import { describe, expect, it } from '@jest/globals'
-import { linkSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { readOrCreateSecret } from '../../../servers/config/private-files.js'
+import { createPrivateFolder, readOrCreateSecret } from '../../../servers/config/private-files.js'
 import { folderOfEachTest } from '../../support/fixtures/folder-of-each-test.js'
 
 /** A disk without hard links: exFAT, SMB, a kernel that refuses links, FUSE. */
 const refuseLinks = (code: string) => (): never => {
   throw Object.assign(new Error(code), { code })
 }
+
+describe('createPrivateFolder', () => {
+  const folder = folderOfEachTest()
+
+  it('creates each missing level for its owner, and reports them', () => {
+    const paths = [join(folder.path, 'a'), join(folder.path, 'a', 'b')]
+    expect(createPrivateFolder(join(folder.path, 'a', 'b'))).toEqual(paths)
+    for (const path of paths) expect(statSync(path).mode & 0o777).toBe(0o700)
+    expect(createPrivateFolder(join(folder.path, 'a', 'b'))).toEqual([])
+  })
+
+  it('throws the cause of the first level that cannot be created, as on a read-only disk', () => {
+    const tried: string[] = []
+    const fail = (path: string): never => {
+      tried.push(path)
+      throw Object.assign(new Error('read-only'), { code: 'EROFS' })
+    }
+    expect(() => createPrivateFolder(join(folder.path, 'a', 'b'), fail)).toThrow('read-only')
+    expect(tried).toEqual([join(folder.path, 'a')])
+  })
+
+  // The recursive form of Node never returns here.
+  it('fails at once below /proc', () => {
+    if (existsSync('/proc/self')) expect(() => createPrivateFolder('/proc/missing/data')).toThrow(/ENOENT|EACCES|EPERM/)
+    writeFileSync(join(folder.path, 'file'), '')
+    expect(() => createPrivateFolder(join(folder.path, 'file'))).toThrow('EEXIST')
+    expect(() => createPrivateFolder(join(folder.path, 'file', 'data'))).toThrow('ENOTDIR')
+  })
+})
 
 describe('readOrCreateSecret', () => {
   const folder = folderOfEachTest()

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { memoryStore } from 'express-did-auth'
+import { DidAuthError, memoryStore } from 'express-did-auth'
 import { readEnv } from '../../../servers/config/read-env.js'
 import type { Connections } from '../../../servers/content/connections.js'
 import { createServerLog } from '../../../servers/observability/logger.js'
@@ -32,7 +32,7 @@ describe('CloseStack', () =>
   }))
 
 /** Starts a server whose database becomes available when the test says so. */
-function startServer() {
+function startServer(check?: () => Promise<unknown>) {
   const env = readEnv({ PORT: '0' }, 'auth', false)
   const { destination, log } = captureLog()
   const [drain, closeStack, steps] = [new AbortController(), new CloseStack(), [] as string[]]
@@ -53,7 +53,11 @@ function startServer() {
       closeStack
     },
     {
-      engine: { sessions: memoryStore(), dependencies: [], close: async () => void steps.push('engine closed') },
+      engine: {
+        sessions: memoryStore(),
+        dependencies: check ? [{ name: 'store', isNeeded: true, check }] : [],
+        close: async () => void steps.push('engine closed')
+      },
       build: () => app
     }
   )
@@ -77,7 +81,7 @@ function startServer() {
     await serve(app)
   }
   const events = (): unknown[] => log().map(({ event }) => event)
-  return { getUrl, start, drain, closeStack, steps, events, answer: () => answer() }
+  return { app, getUrl, start, drain, closeStack, steps, events, log, answer: () => answer() }
 }
 
 describe('listenForServer', () => {
@@ -94,6 +98,38 @@ describe('listenForServer', () => {
       [503, null],
       [503, '1']
     ])
+  })
+
+  it('waits for a slow disk, says so once, and answers `starting` until it has answered', async () => {
+    let answerCheck = (): void => undefined
+    const disk = new Promise<void>((resolve) => (answerCheck = resolve))
+    const { getUrl, start, events, log } = startServer(() => disk)
+    let hasStarted = false
+    const started = start().then(() => (hasStarted = true))
+    const url = await getUrl()
+    await until(() => events().includes('waiting'))
+    const response = await fetch(`${url}/ready`)
+    expect([response.status, await response.json()]).toMatchObject([503, { status: 'starting' }])
+    expect(hasStarted).toBe(false)
+    answerCheck()
+    await started
+    expect(log().filter(({ event }) => event === 'waiting' || event === 'ready')).toMatchObject([
+      { event: 'waiting', variable: 'DATA_DIR', msg: 'waiting for the disk (DATA_DIR): no answer in time' },
+      { event: 'ready' }
+    ])
+  })
+
+  it('starts if the disk is slow again or busy, but not if SQLite reports a fault', async () => {
+    const startWith = (code?: string): Promise<void> => {
+      const cause = Object.assign(new Error('the store took too long'), code !== undefined && { code })
+      const { app, start } = startServer(() => Promise.resolve())
+      app.ready = Promise.reject(new DidAuthError('ERR_STORE', { cause }))
+      app.ready.catch(() => undefined)
+      return start()
+    }
+    await startWith()
+    await startWith('SQLITE_BUSY')
+    await expect(startWith('SQLITE_READONLY')).rejects.toMatchObject({ code: 'ERR_STORE' })
   })
 
   it('closes the application after the last response, and then its storage', async () => {

@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
@@ -171,9 +173,18 @@ describe('backup and restore', () => {
     'vault/',
     '..',
     'victim\0.txt',
-    ''
+    '',
+    // Inside the folder, but no files of a backup.
+    '.env',
+    'restore-unfinished',
+    'private-key.1',
+    'auth/vault.db',
+    'vault/relay.db',
+    'vault/spool/a',
+    'vault/objects/ab/.hidden',
+    'vault_entries.jsonl.gz'
   ]
-  it('refuses each path that leaves the folder, and keeps the file there', async () => {
+  it('refuses each path that leaves the folder, or that no backup has, and keeps the file there', async () => {
     await createData()
     await backUp()
     writeFileSync(at('victim.txt'), victim)
@@ -185,6 +196,44 @@ describe('backup and restore', () => {
     }
     expect(readFileSync(at('victim.txt'), 'utf8')).toBe(victim)
     expect(existsSync(at('restored'))).toBe(false)
+  })
+
+  it('refuses links and pipes instead of files, without waiting for a pipe', async () => {
+    await createData()
+    const replacements: [string, (path: string) => void][] = [
+      ['private-key', (path) => symlinkSync(at('data/private-key'), path)],
+      ['vault/vault.db', (path) => spawnSync('mkfifo', [path])],
+      ['vault', (path) => symlinkSync(at('moved'), path)],
+      ['manifest.json', (path) => spawnSync('mkfifo', [path])]
+    ]
+    for (const [name, replace] of replacements) {
+      for (const folderName of ['backup', 'moved']) rmSync(at(folderName), { recursive: true, force: true })
+      await backUp()
+      renameSync(at(`backup/${name}`), at('moved'))
+      replace(at(`backup/${name}`))
+      await expect(restore()).rejects.toThrow(
+        name === 'manifest.json'
+          ? /manifest\.json cannot be read$/
+          : new RegExp(`${name}.*: it is a link, or no regular file$`)
+      )
+    }
+    expect(existsSync(at('restored'))).toBe(false)
+  })
+
+  it('refuses a folder that other users may change', async () => {
+    await createData()
+    await backUp()
+    for (const [name, mode] of [
+      ['backup', 0o720],
+      ['backup/vault', 0o702]
+    ] as const) {
+      chmodSync(at(name), mode)
+      await expect(restore()).rejects.toThrow(
+        `Other users may write to ${at(name)}. If you trust its files, run chmod go-w ${at(name)}`
+      )
+      chmodSync(at(name), 0o700)
+    }
+    expect((await restore()).code).toBe(0)
   })
 
   it('deletes what it has written if a database has other rows than the manifest', async () => {

@@ -87,7 +87,7 @@ export async function startServer(
   const servers = await new Promise<ReadyServer[]>((resolve, reject) => {
     child.stdout?.on('data', () => {
       const lines = output().split('\n').slice(0, -1)
-      const ready = lines.filter((line) => /"event":"(?:ready|waiting)"/.test(line))
+      const ready = lines.filter((line) => /"event":"(?:ready|waiting)"/.test(line) && !line.includes('"DATA_DIR"'))
       if (ready.length === (command === 'all' ? 3 : 1)) resolve(ready.map((line) => JSON.parse(line) as ReadyServer))
     })
     void ended.then(({ code, stderr }) => reject(new Error(`the server ended with ${String(code)}: ${stderr}`)))

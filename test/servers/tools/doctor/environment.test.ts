@@ -186,8 +186,13 @@ describe('the command doctor', () => {
     writeFileSync(file, '')
     const { findings } = await diagnose({ DATA_DIR: file })
     expect(findings).toMatchObject([
-      { id: 'data-dir', level: 'change', what: `The server cannot write to ${file}: a part of its path is a file` }
+      { id: 'data-dir', level: 'change', what: `The server cannot write to ${file}: a file with this name exists already` }
     ])
+    const below = join(file, 'data')
+    expect((await diagnose({ DATA_DIR: below })).findings).toMatchObject([
+      { id: 'data-dir', what: `The server cannot write to ${below}: a part of its path is a file` }
+    ])
+    expect((await diagnose({ DATA_DIR: join(folder.path, 'new', 'data') })).ids).toEqual([])
     const full = await diagnose({}, [], { usedPercent: () => Promise.resolve(90) })
     const remedy = expect.stringContaining('free space on that disk, or DATA_DIR=')
     expect(full).toMatchObject({ code: 1, findings: [{ id: 'disk-full', level: 'change', change: remedy }] })
