@@ -11,7 +11,6 @@ const LONGEST = [
   'servers/page/page-login.browser.slow',
   'slow/packed/library.slow',
   'docs/recipes.slow',
-  'servers/tools/conformance/faults.slow',
   'servers/cli.slow',
   'servers/page/page.browser.slow',
   'docs/site.browser.slow',
@@ -23,8 +22,7 @@ const LONGEST = [
   'stores/redis-outage.redis-faults.slow',
   'stores/postgres-faults.slow',
   'contracts/content-store',
-  'contracts/store',
-  'servers/tools/conformance/command.slow'
+  'contracts/store'
 ].map((file) => join(rootDir, 'test', `${file}.test.ts`))
 
 const missing = LONGEST.filter((file) => !existsSync(file))
