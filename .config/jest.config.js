@@ -151,7 +151,6 @@ const slowProjects = [
       '<rootDir>/test/setup-did-auth.test.ts',
       '<rootDir>/test/testing/signed-in.test.ts',
       '<rootDir>/test/servers/*/app.test.ts',
-      '<rootDir>/test/servers/tools/conformance/library.slow.test.ts',
       '<rootDir>/test/servers/http/create-app.test.ts',
       '<rootDir>/test/servers/relay/relay-file.test.ts',
       '<rootDir>/test/servers/vault/verbs.test.ts',

@@ -28,11 +28,7 @@ const USAGE = `  auth    starts the authentication server (port 3000)
   keys new [--network <name>] [--out <file>] [--json]
           creates a new PRIVATE_KEY, CHALLENGE_SECRET and RESOURCE_KEY for .env
   doctor [<url>] [--origin <origin>]… [--server <name>] [--json]
-          finds problems of the environment, or of a running service
-  conformance <url> [--protected <path>] [--domain <domain>] [--sign-up] [--wait <seconds>] [--origin <origin>]… [--json]
-          checks whether a service follows the rules of this protocol
-  conformance --siwe <url> [--siwe-nonce-path <path>] [--siwe-verify-path <path>] [--domain <domain>] [--json]
-          checks any backend of EIP-4361 that has /nonce and /verify below the URL`
+          finds problems of the environment, or of a running service`
 
 /** Returns the usage of one command, or of all commands if the command is unknown. */
 function describeUsage(command: string): string {
@@ -71,8 +67,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   backup: async () => (await import('./tools/backup.js')).runBackup,
   restore: async () => (await import('./tools/restore.js')).runRestore,
   keys: async () => (await import('./tools/keys.js')).runKeys,
-  doctor: async () => (await import('./tools/doctor/command.js')).runDoctor,
-  conformance: async () => (await import('./tools/conformance/command.js')).runConformance
+  doctor: async () => (await import('./tools/doctor/command.js')).runDoctor
 }
 
 const SERVING: readonly string[] = ['auth', 'relay', 'vault', 'all']

@@ -84,8 +84,6 @@ export const limitMilliseconds = {
   /** A call of doctor to a dependency, and all its requests to a running service. */
   doctorCall: 3_000,
   doctorService: 10_000,
-  /** A request of conformance. */
-  conformanceRequest: 15_000,
   /** A statement of a copy, for which no client waits, and the transaction of a backup or a restore. */
   copyStatement: 60_000,
   dump: 86_400_000
@@ -129,7 +127,6 @@ export const limitOrder: readonly (readonly (keyof typeof limitMilliseconds)[])[
   // Otherwise a command reports a service as faulty that keeps its own limits.
   ['dependencyCheck', 'doctorCall', 'doctorService'],
   ['readiness', 'doctorService'],
-  ['request', 'conformanceRequest'],
   // No client waits for these statements, and a dump consists of many.
   ['databaseVerb', 'copyStatement', 'dump']
 ]

@@ -52,7 +52,7 @@ describe('the tables of servers', () => {
 describe('the chapter of commands', () => {
   const chapter = maintenance.prose.split(/^## /m).find((part) => part.startsWith('Commands\n'))!
 
-  it.each(['keys', 'doctor/command', 'conformance/command'])('names the options of %s', (file) => {
+  it.each(['keys', 'doctor/command'])('names the options of %s', (file) => {
     const source = read(`servers/tools/${file}.ts`)
     const options = [...source.matchAll(/^ *'?([\w-]+)'?: \{ type: '|[{,] '?([\w-]+)'?: \{ type: '/gm)]
     const names = options.map(([, line, inLine]) => line ?? inLine!)

@@ -3,8 +3,8 @@ import { isLoopbackHost, isOrigin, parseHttpUrl } from 'express-did-auth/server-
 import { findSettingWarnings } from '../../config/setting-warnings.js'
 import type { ServerEnv } from '../../config/read-env.js'
 import { ownCommand } from '../../config/startup-error.js'
-import { findSite, isSameSite, pageProblems } from '../conformance/page-checks.js'
 import { change, note, type Finding, type Findings } from './finding.js'
+import { findSite, isSameSite } from './site.js'
 
 const LEAST_SECRET_BITS = 100
 /** First digits of the published keys of development chains, and keys that repeat one byte. */
@@ -12,6 +12,14 @@ const KNOWN_KEY = /^(?:ac0974bec39a17e3|59c6995e998f97a5|5de4111afa1a4b94|0{32})
 
 /** Address of a service, from its environment or its responses. */
 type Address = { url: URL; usesCookies: boolean }
+
+/** Problems of a page in words, which the environment or a running service reveals. */
+export const pageProblems = {
+  otherSite: (origin: string, url: URL): string => `${origin} and ${url.origin} are different sites`,
+  untrusted: (origin: string): string => `${origin} is not a trusted origin`,
+  loginDomain: (origin: string): string => `${new URL(origin).host} is not a login domain`,
+  siweDomain: (origin: string): string => `The service refuses EIP-4361 messages of ${origin}`
+}
 
 /** Finds the problems of a server that its environment reveals without a request. */
 export function checkEnv(env: ServerEnv): Findings {

@@ -1,16 +1,14 @@
 import { loadCurve } from 'express-did-auth'
+import { NOT_BEFORE_TOLERANCE_SECONDS } from 'express-did-auth/protocol'
 import { isLoopbackHost, isObject, isOrigin, parseHttpUrl, readField } from 'express-did-auth/server-kit'
 import { readValidEnv, type Env } from '../../config/read-env.js'
 import { describeReason } from '../../config/startup-error.js'
 import { limitMilliseconds } from '../../config/time-limits.js'
-import { answerChecks } from '../conformance/answer-checks.js'
-import { acceptsMachines } from '../conformance/machine-checks.js'
-import { pageChecks } from '../conformance/page-checks.js'
-import { Violation, type PageRuleId } from '../conformance/rules.js'
-import { describe, readRealm, ServiceUnderTest, type Exchange } from '../service-under-test.js'
 import { checkIpfsPort, remedies } from './dependencies.js'
-import { createHttpFinding, createSiteRemedy } from './environment.js'
-import { runChecks, change, note, type Finding, type Findings } from './finding.js'
+import { createHttpFinding } from './environment.js'
+import { runChecks, change, note, type Findings } from './finding.js'
+import { pageChecks } from './page-checks.js'
+import { describe, readRealm, ServiceClient, type Exchange } from './service-client.js'
 
 const CLOCK_REMEDY = 'timedatectl set-ntp true (on the machine whose clock is wrong)'
 const PROXY_HEADERS = ['via', 'x-cache', 'cf-ray', 'x-served-by', 'x-amz-cf-id']
@@ -32,7 +30,7 @@ export async function checkService(
   const pages = [...new Set([...origins, ...TRUSTED_ORIGINS, ...CORS_ORIGINS.filter(isOrigin)])]
   const trustProxy = parseHttpUrl(SERVICE_URL ?? '')?.origin === url.origin ? TRUST_PROXY : undefined
   const signal = AbortSignal.timeout(maxMilliseconds)
-  const service = new ServiceUnderTest({ url, protectedPath: '/me', curve: await loadCurve(), signal })
+  const service = new ServiceClient({ url, curve: await loadCurve(), signal })
   // A service that does not answer is reported below.
   await service.discover().catch(() => undefined)
   const first = await service.requestChallenge().catch(describeReason)
@@ -45,21 +43,15 @@ export async function checkService(
     const readiness = await runChecks(() => checkReadiness(service))
     return [change('no-challenge', problem, 'check the URL: it must include the path of the service'), ...readiness]
   }
-  const checkPages = pages.flatMap((origin) =>
-    Object.entries(pageFindings).map(
-      ([rule, toFinding]) =>
-        () =>
-          findViolations(pageChecks[rule as PageRuleId](service, origin), (problem) => toFinding(problem, origin, url))
-    )
-  )
+  const checkPages = pages.flatMap((origin) => pageChecks.map((check) => () => check(service, origin)))
   return runChecks(
     async () => [
       createHttpFinding({ url, usesCookies: await service.usesCookies().catch(() => false) }, 'SERVICE_URL')
     ],
     async () => [checkRealm(readRealm(await service.refusedLogout()) ?? '', url)],
     async () => checkProxy(first, url, trustProxy),
-    () => findViolations(answerChecks.clock(service), (problem) => change('clock', problem, CLOCK_REMEDY)),
-    () => hasNonces(service),
+    () => checkClock(service),
+    () => checkNonces(service),
     () => checkMetadata(service),
     () => checkReadiness(service),
     () => checkEncodedSlash(service),
@@ -68,29 +60,16 @@ export async function checkService(
   )
 }
 
-/** Converts the problems of a check of conformance to findings. */
-async function findViolations(check: Promise<unknown>, toFinding: (problem: string) => Finding): Promise<Findings> {
-  try {
-    await check
-    return []
-  } catch (error) {
-    if (error instanceof Violation) return error.problems.map(toFinding)
-    throw error
-  }
-}
-
-const trustLine = (origin: string): string => `trustedOrigins: ['${origin}'], or TRUSTED_ORIGINS=${origin}`
-
-/** Findings for the rules of conformance about a page. */
-const pageFindings: Readonly<Record<PageRuleId, (problem: string, origin: string, url: URL) => Finding>> = {
-  'page-siwe': (problem, origin) => note('siwe-domain', problem, trustLine(origin)),
-  'page-cors': (problem, origin) => {
-    const remedy = `CORS_ORIGINS=${origin}, or set allowedHeaders and exposedHeaders of cors() in your own app`
-    return change('cors', problem, remedy)
-  },
-  'page-trusted': (problem, origin) => change('trusted-origins', problem, trustLine(origin)),
-  'page-site': (problem, _origin, url) => change('same-site', problem, createSiteRemedy(url)),
-  'page-login': (problem, origin) => note('login-domains', problem, `LOGIN_DOMAINS=${new URL(origin).host}`)
+/** Compares the clock of the service with that of this machine. */
+async function checkClock(service: ServiceClient): Promise<Findings> {
+  const askedAt = Date.now()
+  const { headers } = await service.requestChallenge()
+  const nowMilliseconds = (askedAt + Date.now()) / 2
+  // The header contains whole seconds.
+  const date = Date.parse(headers.get('date') ?? '') + 500
+  const skew = Math.round(Math.abs(date - nowMilliseconds) / 1_000)
+  const problem = `The clock of the service differs by ${skew} s from the clock of this machine`
+  return [skew > NOT_BEFORE_TOLERANCE_SECONDS && change('clock', problem, CLOCK_REMEDY)]
 }
 
 function checkProxy(first: Exchange, url: URL, trusted: unknown): Findings {
@@ -120,7 +99,7 @@ function checkRealm(realm: string, url: URL): Findings[number] {
 }
 
 /** Checks `/ready` of a server. Other services need not have this route. */
-async function checkReadiness(service: ServiceUnderTest): Promise<Findings> {
+async function checkReadiness(service: ServiceClient): Promise<Findings> {
   const { status, json } = await service.send('GET', '/ready')
   const { status: state, dependencies, reasons } = json
   if (!isObject(dependencies)) return []
@@ -154,19 +133,20 @@ async function checkEncodedSlash(service: ServiceUnderTest): Promise<Findings> {
 }
 
 /** Checks that OAuth clients find the token endpoint. They look at the root of the host (RFC 8414, section 3.1). */
-async function checkMetadata(service: ServiceUnderTest): Promise<Findings> {
+async function checkMetadata(service: ServiceClient): Promise<Findings> {
   const { url } = service.options
-  if (!acceptsMachines(service)) return []
+  if (!service.acceptsMachines()) return []
   const path = `/.well-known/oauth-authorization-server${url.pathname.replace(/\/$/, '')}`
-  const root = new ServiceUnderTest({ ...service.options, url: new URL(url.origin) })
+  const root = new ServiceClient({ ...service.options, url: new URL(url.origin) })
   const { json } = await root.send('GET', path)
   const problem = `OAuth clients find no metadata at ${url.origin}${path}`
   const remedy = `pass the path ${path} of the host on to the service`
   return [json.issuer === undefined && note('oauth-metadata', problem, remedy)]
 }
 
-async function hasNonces(service: ServiceUnderTest): Promise<Findings> {
-  const isCached = (await service.repeatsSiweNonce()) === true
+async function checkNonces(service: ServiceClient): Promise<Findings> {
+  const nonces = [await service.requestSiweNonce(), await service.requestSiweNonce()]
+  const isRepeated = nonces[0] !== undefined && nonces[0] === nonces[1]
   const remedy = 'configure the cache in front of the service to respect Cache-Control: no-store of /siwe/nonce'
-  return [isCached && change('siwe-nonce', 'Two requests received the same nonce', remedy)]
+  return [isRepeated && change('siwe-nonce', 'Two requests received the same nonce', remedy)]
 }

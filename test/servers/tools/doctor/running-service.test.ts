@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals'
 import type { ServerResponse } from 'node:http'
 import cors from 'cors'
 import type { Express, Request, Response } from 'express'
-import type { DidAuthConfig } from 'express-did-auth'
+import type { DidAuthConfig, SecurityEvent } from 'express-did-auth'
 import type { CommandLine } from '../../../../servers/tools/command-line.js'
 import { runDoctor, type DoctorOptions } from '../../../../servers/tools/doctor/command.js'
 import type { Finding } from '../../../../servers/tools/doctor/finding.js'
@@ -200,6 +200,25 @@ describe('the command doctor <url>', () => {
     const url = await startService({ loginDomains: ['localhost:8080'] }, {}, allow)
     const { findings } = await diagnose([url, '--origin', PAGE])
     expect(findings.map(({ what }) => what)).toEqual([`A page of ${PAGE} may not send idempotency-key`])
+  })
+
+  it('finds that a page may not send the device proofs of a service that announces them', async () => {
+    const allow = (app: Express) => app.use(cors({ origin: PAGE, allowedHeaders: ALLOWED, exposedHeaders: EXPOSED }))
+    const config = { deviceBinding: 'accepted', discovery: true, loginDomains: ['localhost:8080'] } as const
+    const { findings } = await diagnose([await startService(config, {}, allow), '--origin', PAGE])
+    expect(findings.map(({ what }) => what)).toEqual([
+      `A page of ${PAGE} may not send dpop`,
+      `A page of ${PAGE} may not read dpop-nonce`
+    ])
+  })
+
+  it.each([false, true])('ends each session that it opens, with useCookies: %j', async (useCookies) => {
+    const types: string[] = []
+    const onSecurityEvent = ({ type }: SecurityEvent) => void types.push(type)
+    const url = await startService({ useCookies, siwe: true, loginDomains: ['localhost:8080'], onSecurityEvent })
+    await diagnose([url, '--origin', PAGE])
+    const opened = types.filter((type) => type === 'login' || type === 'logout')
+    expect(opened.sort()).toEqual(['login', 'login', 'logout', 'logout'])
   })
 
   it('finds a page of CORS_ORIGINS that is no EIP-4361 domain, and accepts a trusted page', async () => {

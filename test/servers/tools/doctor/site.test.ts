@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { findSite } from '../../../../servers/tools/conformance/page-checks.js'
+import { findSite } from '../../../../servers/tools/doctor/site.js'
 
 describe('findSite', () => {
   it.each([
