@@ -58,6 +58,8 @@ const moduleNameMapper = {
   '^express-did-auth-client/(?!package.json)(.*)$': '<rootDir>/src/client/$1/index.ts',
   // Examples and a recipe import these packages, which only the slow tests install.
   '^@modelcontextprotocol/sdk/(.*)$': '<rootDir>/test/slow/node_modules/@modelcontextprotocol/sdk/dist/esm/$1',
+  '^@modelcontextprotocol/(client|node|server)$':
+    '<rootDir>/test/slow/node_modules/@modelcontextprotocol/$1/dist/index.mjs',
   '^@aws-sdk/client-kms$': '<rootDir>/test/slow/node_modules/@aws-sdk/client-kms/dist-cjs/index.js',
   '^oidc-provider$': '<rootDir>/test/slow/node_modules/oidc-provider/lib/index.js',
   '^hono$': '<rootDir>/test/slow/node_modules/hono/dist/index.js',

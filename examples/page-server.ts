@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import express from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+import type {} from 'express-did-auth/types'
 
 const mode = process.env.MODE === 'header' ? 'header' : 'cookies'
 const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')

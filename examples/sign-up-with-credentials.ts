@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import express from 'express'
 import { canonicalDid, didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+import type {} from 'express-did-auth/types'
 
 const ISSUERS = new Set((process.env.TRUSTED_ISSUERS ?? '').split(',').map(canonicalDid))
 const users = new Map<string, { email: string; name: string }>()
