@@ -167,8 +167,8 @@ export const slowSuite = suite([
     testPathIgnorePatterns: [
       // Slow tests start servers and engines of their own.
       SLOW,
-      // Tests of Express itself: approvals, its routers and body parsers.
-      '/(approval|host|parser-refusal)[.]test[.]ts$',
+      // Tests of Express itself: approvals, its routers and body parsers, requests without it.
+      '/(approval|authenticate|host|parser-refusal)[.]test[.]ts$',
       // These tests do not depend on the adapter.
       '/(contract-accounts|credential-status|describe-user-agent|key-rotation|lost-answers)[.]test[.]ts$'
     ]

@@ -82,7 +82,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'setup',
     files: /^src\/setup-did-auth\.ts$/,
-    uses: ['errors', 'config', 'express-types', 'http', 'express', 'adapters', 'compose'],
+    uses: ['errors', 'config', 'express-types', 'http', 'express', 'request', 'adapters', 'compose'],
     packages: /^node:http$/
   },
   // Request and Response of the Fetch API. Knows no framework.

@@ -2,6 +2,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { SiweSettings } from '../config/settings.js'
 import { assertAllowed, assertAllowOption, type DidAuthInfo } from '../did-auth-info.js'
 import { DidAuthError } from '../errors.js'
+import { isBytes } from '../protocol/is-bytes.js'
 import { verifyApprovedRequest } from '../http/approval.js'
 import { hasToken, passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
 import { JSON_TYPE, parseJson, receiveBody } from '../http/read-request.js'
@@ -22,7 +23,7 @@ export type DescribeRequest = (req: Request) => string | Promise<string>
  * What a guard sets on a request. The application declares its type by `express-did-auth/types`, or another package
  * declares another one.
  */
-interface Guarded {
+export interface Guarded {
   auth?: DidAuthInfo | undefined
 }
 
@@ -78,7 +79,7 @@ async function readApprovedBody(req: Request): Promise<Uint8Array> {
     throw new DidAuthError('ERR_CONFIG', { cause })
   }
   const body = req.readableEnded ? undefined : await receiveBody(new ExpressRequest(req), MAX_APPROVED_BODY_BYTES)
-  return body instanceof Uint8Array ? body : new Uint8Array()
+  return isBytes(body) ? body : new Uint8Array()
 }
 
 /**

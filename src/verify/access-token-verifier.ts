@@ -171,7 +171,8 @@ function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule
     const reason = { check: 'Authorization', expected: 'DIDAuth <token> or Bearer <token>' }
     throw new DidAuthError('ERR_ACCESS_TOKEN', { reason })
   }
-  const headers = { origin: readHeader(request, 'origin'), 'sec-fetch-site': readHeader(request, 'sec-fetch-site') }
+  const [origin, site, upgrade] = ['origin', 'sec-fetch-site', 'upgrade'].map((name) => readHeader(request, name))
+  const headers = { origin, 'sec-fetch-site': site, upgrade }
   assertSameSite({ method: request.method, headers }, trustedOrigins)
   if (others.length > 0) throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason: { check: 'Cookie', cookie } })
   return value

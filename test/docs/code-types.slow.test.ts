@@ -49,7 +49,7 @@ describe('the types next to packages that declare `req.auth`', () => {
     '@modelcontextprotocol/sdk/*': [slowPackage('@modelcontextprotocol/sdk/dist/esm/*')],
     '@modelcontextprotocol/node': [slowPackage('@modelcontextprotocol/node/dist/index.d.mts')],
     '@modelcontextprotocol/server': [slowPackage('@modelcontextprotocol/server/dist/index.d.mts')],
-    'express-oauth2-jwt-bearer': [slowPackage('express-oauth2-jwt-bearer')]
+    'express-oauth2-jwt-bearer': [slowPackage('express-oauth2-jwt-bearer/dist/index.d.ts')]
   }
   const ours = `import express from 'express'
 import { setupDidAuth } from 'express-did-auth'
@@ -79,7 +79,8 @@ app.get('/oauth', auth(), (req, res) => res.json(req.auth?.payload.sub))
     const code = `import { requireBearerAuth } from '@modelcontextprotocol/sdk/server/auth/middleware/bearerAuth.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 declare const verifier: Parameters<typeof requireBearerAuth>[0]['verifier']
-app.post('/mcp', requireBearerAuth({ verifier }), (req, res) => {
+app.use(requireBearerAuth({ verifier }))
+app.post('/mcp', (req, res) => {
   void new StreamableHTTPServerTransport().handleRequest(req, res, req.body)
 })
 `

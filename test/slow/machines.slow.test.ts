@@ -102,8 +102,8 @@ describe('published clients, unmodified', () => {
 const sdk1 = { PrivateKeyJwtProvider, Client, StreamableHTTPClientTransport }
 /** Version 1 and version 2 of the MCP SDK: the example's server, and the client. */
 const SDKS = [
-  { example: 'mcp-server-sdk1.ts', sdk: 1, ...sdk1 },
-  { example: 'mcp-server.ts', sdk: 2, ...sdk2 }
+  { example: 'mcp-server-sdk1.ts', sdk: 1, codeField: 'errorCode', ...sdk1 },
+  { example: 'mcp-server.ts', sdk: 2, codeField: 'code', ...sdk2 }
 ]
 
 describe.each(SDKS)('examples/$example, and a client of version $sdk', ({ example, ...sdk }) => {
@@ -152,7 +152,7 @@ describe.each(SDKS)('examples/$example, and a client of version $sdk', ({ exampl
 
   it('refuses a machine that is not in its list', async () => {
     const { connected } = await connect(machine, 'did:jwk:another')
-    await expect(connected).rejects.toMatchObject({ errorCode: 'unauthorized_client' })
+    await expect(connected).rejects.toMatchObject({ [sdk.codeField]: 'unauthorized_client' })
   })
 })
 
