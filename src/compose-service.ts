@@ -112,7 +112,10 @@ export function composeService(config: DidAuthConfig): Service {
     },
     callerOf: createCallerFinder(trustedOrigins, logger, settings.describeSession),
     transport: createTokenTransport(settings),
-    answerError: createErrorAnswerer({ serviceUrl, errorFormat, logger, report })
+    answerError: createErrorAnswerer({
+      ...{ serviceUrl, errorFormat, logger, report },
+      isDevelopment: !environment.isProduction
+    })
   }
 
   const probe = async (): Promise<void> => {

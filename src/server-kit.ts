@@ -18,6 +18,9 @@ export type { ResourceIssuerParts } from './adapters/resource-issuer.js'
 export { computeSessionTag, ENDED_LIST_SECONDS, MAX_ENDED_LIST_BYTES } from './protocol/ended-sessions.js'
 export { parseEndedSessions, type EndedListExpectation, type UnverifiedList } from './protocol/ended-sessions.js'
 
+// Refusals of credentials.
+export { createRefusal as createCredentialRefusal } from './protocol/credential.js'
+
 // Text of EIP-4361 messages.
 export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'
 

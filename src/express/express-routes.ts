@@ -1,5 +1,6 @@
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express'
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import { parseCookies } from '../cookies.js'
 import { runAsClient } from '../current-client.js'
 import { rememberErrorCode } from '../error-answer.js'
@@ -146,7 +147,9 @@ export class ExpressRequest implements HttpRequest {
     this.originalUrl = req.originalUrl ?? req.url ?? ''
     this.mountPath = req.baseUrl ?? ''
     this.headers = req.headers
-    this.clientAddress = req.ip ?? req.socket.remoteAddress ?? ''
+    // A request that a test or another framework made may have no socket.
+    const { ip, socket }: { ip?: string | undefined; socket?: Socket } = req
+    this.clientAddress = ip ?? socket?.remoteAddress ?? ''
     this.isBehindUnknownProxy = req.headers['x-forwarded-for'] !== undefined && !trustsProxy(req)
   }
 
