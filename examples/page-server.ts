@@ -18,7 +18,7 @@ const requireDid = setupDidAuth(app, {
   serviceDid: await didOfPrivateKey(privateKey),
   serviceSigner: es256kSigner(privateKey),
   useCookies: mode === 'cookies',
-  maxRequestsPerTimeSlot: 1000, // per user in ten minutes; a page soon reaches the default of 20
+  maxRequestsPerTimeSlot: 1000,
   sessionPath: '/session',
   sessionsPath: '/sessions'
 })
