@@ -76,16 +76,17 @@ app.get('/oauth', auth(), (req, res) => res.json(req.auth?.payload.sub))
   })
 
   it('compile with the middleware of version 1 of the MCP SDK, whose transport takes such a request', () => {
-    const code = `import { requireBearerAuth } from '@modelcontextprotocol/sdk/server/auth/middleware/bearerAuth.js'
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+    const bearer = `import { requireBearerAuth } from '@modelcontextprotocol/sdk/server/auth/middleware/bearerAuth.js'
 declare const verifier: Parameters<typeof requireBearerAuth>[0]['verifier']
 app.use(requireBearerAuth({ verifier }))
+`
+    const transport = `import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 app.post('/mcp', (req, res) => {
   void new StreamableHTTPServerTransport().handleRequest(req, res, req.body)
 })
 `
-    expect(compileNextTo('mcp', code)).toEqual([])
-    expect(compileNextTo('mcp-and-types', `import type {} from 'express-did-auth/types'\n${code}`)).not.toEqual([])
+    expect(compileNextTo('mcp', bearer + transport)).toEqual([])
+    expect(compileNextTo('mcp-and-types', `import type {} from 'express-did-auth/types'\n${transport}`)).not.toEqual([])
   })
 
   it.each(['mcp-server.ts', 'mcp-server-sdk1.ts'])('compile in examples/%s', (name) => {
