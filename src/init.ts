@@ -106,7 +106,7 @@ ${choices.store === 'postgres' ? 'DATABASE_URL=postgres://postgres@localhost:543
     ['.gitignore', '.env\nnode_modules/\ndist/\ndata/\nsessions.db*\n'],
     ['README.md', createReadme(choices)],
     [`app.${extension}`, read('app.ts')],
-    ['env.js', read('env.js')],
+    ['env.js', read('env.ts')],
     [`login.test.${extension}`, read('login-test.ts')],
     [`server.${extension}`, read('server.ts')],
     [`store.${extension}`, read(choices.store === 'memory' ? 'store.ts' : `store-${choices.store}.ts`)]
