@@ -1,6 +1,6 @@
 /**
- * `npm run docs` compares tables of the documents with the code. `-- --update` writes them. The last column, which
- * explains a row, is written by hand and is preserved.
+ * `npm run docs` compares tables of the documents with the code. `-- --update` writes them. The column that explains a
+ * row is written by hand and is preserved.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -17,6 +17,9 @@ const read = (file) => readFileSync(toPath(file), 'utf8')
 const formatCode = (text) => `\`${text}\``
 const formatValue = (value) => formatCode(typeof value === 'string' ? value : JSON.stringify(value))
 
+/** What the table of options says instead of the default of a required option. */
+const REQUIRED = 'required'
+
 /** Joins the lines of a type as prettier would write it in one line. */
 const joinLines = (type) =>
   type
@@ -25,7 +28,7 @@ const joinLines = (type) =>
     .replaceAll(/\s*\n\s*/g, '; ')
     .replace(/^\| /, '')
 
-/** Lists the options with their types, required options first. */
+/** Lists the options with their defaults and types, required options first. Their meaning is written by hand. */
 function listOptions() {
   const source = ts.createSourceFile('options.ts', read('src/config/options.ts'), ts.ScriptTarget.ES2023)
   const config = source.statements.find(({ name }) => name?.text === 'DidAuthConfig')
@@ -34,10 +37,11 @@ function listOptions() {
     const isRequired = member.questionToken === undefined
     const type = joinLines(member.type.getText(source)).replace(/ \| undefined$/, '')
     // The document describes a conditional or empty default in words.
-    const defaultValue = isRequired ? '' : Object.hasOwn(defaults, name) ? formatValue(defaults[name]) : undefined
-    return [formatCode(name), formatCode(type.replaceAll('|', '\\|')), isRequired ? 'yes' : 'no', defaultValue]
+    const defaultValue = isRequired ? REQUIRED : Object.hasOwn(defaults, name) ? formatValue(defaults[name]) : undefined
+    return [formatCode(name), undefined, defaultValue, formatCode(type.replaceAll('|', '\\|'))]
   })
-  return [...rows.filter(([, , required]) => required === 'yes'), ...rows.filter(([, , required]) => required === 'no')]
+  const isRequired = ([, , defaultValue]) => defaultValue === REQUIRED
+  return [...rows.filter(isRequired), ...rows.filter((row) => !isRequired(row))]
 }
 
 /** Lists the variables with their default, or that of the option that they set. */

@@ -13,7 +13,11 @@ const rootDir = fileURLToPath(new URL('..', import.meta.url))
 const everywhere = [
   { selector: 'ExportDefaultDeclaration', message: 'Named exports only: one thing has one name everywhere.' },
   { selector: 'TSExportAssignment', message: 'Named exports only: one thing has one name everywhere.' },
-  { selector: 'TSEnumDeclaration', message: 'No enum: use a union of literals, which needs no code at run time.' }
+  { selector: 'TSEnumDeclaration', message: 'No enum: use a union of literals, which needs no code at run time.' },
+  {
+    selector: "BinaryExpression[operator='instanceof'][right.name=/^(?:Buffer|Uint8Array)$/]",
+    message: 'Use isBytes: test environments such as jsdom have a Uint8Array of their own.'
+  }
 ]
 
 const randomness = [

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
@@ -38,6 +39,11 @@ export function findPromtool({ PATH: path = '' } = process.env) {
   return findProgram(['promtool'], path)
 }
 
+/** Whether Python 3.9 or newer and its package cryptography are installed. */
+function hasPython() {
+  return spawnSync('python3', ['-c', 'import cryptography, sys; assert sys.version_info >= (3, 9)']).status === 0
+}
+
 /** Whether Debian's PostgreSQL is installed. It includes pg_basebackup, which the npm package lacks. */
 function hasStandby() {
   const folder = '/usr/lib/postgresql'
@@ -69,6 +75,7 @@ export function missingEngines(environment = process.env) {
   if (!hasStandby()) missing.push(engine('standbys of PostgreSQL', 'standby', ['postgresql']))
   if (findHaproxy(environment) === undefined) missing.push(engine('HAProxy', 'haproxy', ['haproxy']))
   if (findPromtool(environment) === undefined) missing.push(engine('Prometheus', 'prometheus', ['prometheus']))
+  if (!hasPython()) missing.push(engine('Python', 'python', ['python3-cryptography']))
   return missing
 }
 

@@ -58,6 +58,8 @@ const moduleNameMapper = {
   '^express-did-auth-client/(?!package.json)(.*)$': '<rootDir>/src/client/$1/index.ts',
   // Examples and a recipe import these packages, which only the slow tests install.
   '^@modelcontextprotocol/sdk/(.*)$': '<rootDir>/test/slow/node_modules/@modelcontextprotocol/sdk/dist/esm/$1',
+  '^@modelcontextprotocol/(client|node|server)$':
+    '<rootDir>/test/slow/node_modules/@modelcontextprotocol/$1/dist/index.mjs',
   '^@aws-sdk/client-kms$': '<rootDir>/test/slow/node_modules/@aws-sdk/client-kms/dist-cjs/index.js',
   '^oidc-provider$': '<rootDir>/test/slow/node_modules/oidc-provider/lib/index.js',
   '^hono$': '<rootDir>/test/slow/node_modules/hono/dist/index.js',
@@ -164,8 +166,8 @@ const slowProjects = [
     testPathIgnorePatterns: [
       // Slow tests start servers and engines of their own.
       SLOW,
-      // Tests of Express itself: approvals, its routers and body parsers.
-      '/(approval|host|parser-refusal)[.]test[.]ts$',
+      // Tests of Express itself: approvals, its routers and body parsers, requests without it.
+      '/(approval|authenticate|host|parser-refusal)[.]test[.]ts$',
       // These tests do not depend on the adapter.
       '/(contract-accounts|credential-status|describe-user-agent|key-rotation|lost-answers)[.]test[.]ts$'
     ]

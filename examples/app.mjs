@@ -11,7 +11,7 @@ export async function makeApp(options = {}) {
     serviceUrl: 'http://localhost:3000',
     serviceDid: await didOfPrivateKey(privateKey),
     serviceSigner: es256kSigner(privateKey),
-    maxRequestsPerTimeSlot: 1000, // per user in ten minutes; a page soon reaches the default of 20
+    maxRequestsPerTimeSlot: 1000,
     ...options
   })
   app.get('/profile', requireDid, (req, res) => res.json(req.user))

@@ -18,7 +18,7 @@ const requireDid = setupDidAuth(app, {
   serviceUrl: 'https://app.example',
   serviceDid: await didOfPrivateKey(privateKey),
   serviceSigner: es256kSigner(privateKey),
-  maxRequestsPerTimeSlot: 1000 // per user in ten minutes; a page soon reaches the default of 20
+  maxRequestsPerTimeSlot: 1000
 })
 app.get('/profile', requireDid, (req, res) => {
   res.json({ did: req.user?.did, ip: req.ip, https: req.secure })

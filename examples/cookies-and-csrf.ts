@@ -13,7 +13,7 @@ const requireDid = setupDidAuth(app, {
   serviceDid: await didOfPrivateKey(privateKey),
   serviceSigner: es256kSigner(privateKey),
   useCookies: true,
-  maxRequestsPerTimeSlot: 1000, // per user in ten minutes; a page soon reaches the default of 20
+  maxRequestsPerTimeSlot: 1000,
   // The origin of serviceUrl is always trusted. This adds a second page that may write.
   trustedOrigins: ['https://app.example']
 })

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { Wallet } from 'ethers'
 import express from 'express'
 import { canonicalDid, didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+import type {} from 'express-did-auth/types'
 
 /** The service of the demo: an Express app with DID login and one protected route. */
 export interface DemoService {

@@ -11,7 +11,7 @@ const didAuth = createDidAuth({
   serviceUrl: 'http://localhost:3000',
   serviceSigner: es256kSigner(process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')),
   siwe: true,
-  maxRequestsPerTimeSlot: 1000 // per user in ten minutes; a page soon reaches the default of 20
+  maxRequestsPerTimeSlot: 1000
 })
 
 // The address of the connection. Behind a proxy of yours, take it from the header that the proxy sets.

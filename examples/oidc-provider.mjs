@@ -13,7 +13,7 @@ const requireDid = setupDidAuth(app, {
   serviceUrl,
   serviceSigner: es256kSigner(process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')),
   useCookies: true,
-  maxRequestsPerTimeSlot: 1000 // per user in ten minutes; a page soon reaches the default of 20
+  maxRequestsPerTimeSlot: 1000
 })
 
 // Identify the user by the session of this service. The provider's own session may still be that of another user.

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import express from 'express'
 import { didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+import type {} from 'express-did-auth/types'
 
 const mode = process.env.MODE === 'header' ? 'header' : 'cookies'
 const privateKey = process.env.PRIVATE_KEY ?? randomBytes(32).toString('hex')
@@ -17,7 +18,7 @@ const requireDid = setupDidAuth(app, {
   serviceDid: await didOfPrivateKey(privateKey),
   serviceSigner: es256kSigner(privateKey),
   useCookies: mode === 'cookies',
-  maxRequestsPerTimeSlot: 1000, // per user in ten minutes; a page soon reaches the default of 20
+  maxRequestsPerTimeSlot: 1000,
   sessionPath: '/session',
   sessionsPath: '/sessions'
 })

@@ -5,6 +5,7 @@
  * `npx express-did-auth-servers keys new` prints a PRIVATE_KEY and its DID.
  */
 import express from 'express'
+import type {} from 'express-did-auth/types'
 import { accessTokenVerifier, requireToken } from 'express-did-auth/verify'
 
 const verify = accessTokenVerifier({

@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import express from 'express'
 import { canonicalDid, didOfPrivateKey, es256kSigner, setupDidAuth } from 'express-did-auth'
+import type {} from 'express-did-auth/types'
 
 const ISSUERS = new Set((process.env.TRUSTED_ISSUERS ?? '').split(',').map(canonicalDid))
 const users = new Map<string, { email: string; name: string }>()
@@ -15,7 +16,7 @@ const requireDid = setupDidAuth(app, {
   serviceUrl: 'http://localhost:3000',
   serviceDid: await didOfPrivateKey(privateKey),
   serviceSigner: es256kSigner(privateKey),
-  maxRequestsPerTimeSlot: 1000, // per user in ten minutes; a page soon reaches the default of 20
+  maxRequestsPerTimeSlot: 1000,
 
   requiredCredentials: ['EmailCredential'],
   requiredClaims: [{ claimType: 'name', claimValue: '', reason: 'to greet you', essential: true }],

@@ -17,7 +17,7 @@ const requireDid = setupDidAuth(app, {
   serviceUrl: 'http://localhost:3000',
   serviceDid: await didOfPrivateKey(privateKey),
   serviceSigner: es256kSigner(privateKey),
-  maxRequestsPerTimeSlot: 1000, // per user in ten minutes; a page soon reaches the default of 20
+  maxRequestsPerTimeSlot: 1000,
   store
 })
 

@@ -66,7 +66,9 @@ export interface Service {
   logger: Logger
   /** Loads all parts, and asks signer and store whether they are ready. Logs and rejects with a failure. */
   probe: () => Promise<void>
-  /** Warns of a guard that refuses most requests. @param name - the guard as its caller wrote it */
+  /** Returns the DID of the service, which may follow from the key of its signer. */
+  serviceDid: () => Promise<string>
+  /** Warns once of a guard that refuses most requests. @param name - the guard as its caller wrote it */
   warnOfGuard: (options: GuardOptions, name: string) => void
   sessions: Sessions
   /** Closes everything that this function opened. */
@@ -97,7 +99,8 @@ export function composeService(config: DidAuthConfig): Service {
   const quotas = createServiceQuotas(clock, settings)
   const loaded = createLazy(() => loadParts(settings, { clock, store, quotas, logger, report }, resolver))
   const transport = createTokenTransport(settings)
-  const answerError = createErrorAnswerer({ serviceUrl, errorFormat, logger, report })
+  const isDevelopment = !environment.isProduction
+  const answerError = createErrorAnswerer({ serviceUrl, errorFormat, logger, report, isDevelopment })
   const http: HttpParts = {
     settings,
     quotas,
@@ -128,15 +131,18 @@ export function composeService(config: DidAuthConfig): Service {
     }
   }
 
+  const warned = new Set<string>()
   return {
     http,
     settings,
     corsSettings: { serviceUrl, trustedOrigins: [...trustedOrigins], useCookies: settings.useCookies },
     logger,
     probe,
+    serviceDid: async () => settings.serviceDid ?? (await loaded()).settings.serviceDid,
     warnOfGuard({ deviceProof }, name) {
       const { useCookies, deviceBinding } = settings
-      if (deviceProof !== true || !(useCookies || deviceBinding.mode === 'off')) return
+      if (deviceProof !== true || !(useCookies || deviceBinding.mode === 'off') || warned.has(name)) return
+      warned.add(name)
       const why = useCookies ? 'pages cannot read the tokens in cookies' : 'deviceBinding is off'
       logger.warn({ event: 'configuration' }, `${name} refuses most requests: ${why}`)
     },

@@ -10,3 +10,8 @@ export const currentClient = new AsyncLocalStorage<Client>()
  * becomes slower by a quarter.
  */
 export const clientTracking = { isOn: false }
+
+/** Handles a request. While {@link clientTracking} is on, everything that `handle` starts knows its client. */
+export function runAsClient<T>(findClient: () => Client, handle: () => T): T {
+  return clientTracking.isOn ? currentClient.run(findClient(), handle) : handle()
+}

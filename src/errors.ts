@@ -77,7 +77,7 @@ export interface DidAuthErrorOptions {
   message?: string
   /** The underlying error. It is logged and never sent to a client. */
   cause?: unknown
-  /** The check that refused, and its expected value. It is logged and never sent to a client. */
+  /** The check that refused, and its expected value. It is logged; only a developer's client on this machine gets it. */
   reason?: RefusalReason
   /** Values that the client needs to continue. They are sent as extra fields of an RFC 9457 answer. */
   details?: Readonly<Record<string, string>>
@@ -109,7 +109,7 @@ export class DidAuthError extends Error {
   readonly retryAfterSeconds: number | undefined
   /** Extra fields of an RFC 9457 answer. Undefined: none. */
   readonly details: Readonly<Record<string, string>> | undefined
-  /** The check that refused. It is logged and never sent to a client. */
+  /** The check that refused. It is logged; only a developer's client on this machine gets it. */
   readonly reason: RefusalReason | undefined
 
   constructor(code: DidAuthErrorCode, options: DidAuthErrorOptions = {}) {

@@ -12,8 +12,6 @@ declare global {
     interface Request {
       /** The authenticated user. Set behind `requireDid`. */
       user?: User | undefined
-      /** Session, claims and comparable forms of the DID. Set behind `requireDid`. */
-      auth?: DidAuthInfo | undefined
     }
   }
 }

@@ -11,7 +11,7 @@ export { externalResourceKey, externalSigner, type ExternalKey } from './adapter
 export { didOfPrivateKey, es256kSigner, isPrivateKey } from './adapters/service-key.js'
 export type { DescribeRequest } from './express/guards.js'
 export { describeUserAgent } from './http/describe-user-agent.js'
-export type { GuardOptions } from './http/guard.js'
+export type { Authentication, GuardOptions } from './http/guard.js'
 export type { AdmittedUser, AllowUser, DidAuthInfo } from './did-auth-info.js'
 export type { AuthenticationBusinessLogic, RefreshBusinessLogic, SignupBusinessLogic } from './ports.js'
 export type { LoginIdentity, SiweDetails, UserIdentity } from './ports.js'

@@ -32,6 +32,7 @@ export function init(args: string[]): string {
   const files = createFiles(choices)
   const ignored = join(target, '.gitignore')
   if (existsSync(ignored) && /^\/?\.env\r?$/m.test(readFileSync(ignored, 'utf8'))) files.delete('.gitignore')
+  if (existsSync(join(target, 'README.md'))) files.delete('README.md')
   const existing = [...files.keys()].filter((name) => existsSync(join(target, name)))
   if (existing.length > 0) throw new Error(`${target} already contains ${existing.join(', ')}; choose another folder.`)
 
@@ -89,17 +90,23 @@ function createFiles(choices: Choices): Map<string, string> {
   const read = (path: string): string =>
     adaptTemplate(readFileSync(join(ownFolder, 'examples/starter', path), 'utf8'), choices)
   const key = (): string => randomBytes(32).toString('hex')
-  const secrets = `# Keys of this service. Do not commit this file. In production, set the same variables to other values.
-PRIVATE_KEY=${key()}
-CHALLENGE_SECRET=${key()}
-# The address of the page in the browser. Wallets sign it, so a login at another port or host, such as 127.0.0.1, is refused.
+  const writeVariables = (
+    privateKey: string,
+    challengeSecret: string
+  ): string => `# Keys of this service. Do not commit this file. In production, set the same variables to other values.
+PRIVATE_KEY=${privateKey}
+CHALLENGE_SECRET=${challengeSecret}
+# The address of the page in the browser, with the port on which the app listens. Wallets sign it, so a login at another
+# port or host, such as 127.0.0.1, is refused.
 SERVICE_URL=http://localhost:3000
-`
-  const database = choices.store === 'postgres' ? 'DATABASE_URL=postgres://postgres@localhost:5432/postgres\n' : ''
+${choices.store === 'postgres' ? 'DATABASE_URL=postgres://postgres@localhost:5432/postgres\n' : ''}`
   const files = new Map([
-    ['.env', secrets + database],
+    ['.env', writeVariables(key(), key())],
+    ['.env.example', writeVariables('', '')],
     ['.gitignore', '.env\nnode_modules/\ndist/\ndata/\nsessions.db*\n'],
+    ['README.md', createReadme(choices)],
     [`app.${extension}`, read('app.ts')],
+    ['env.js', read('env.ts')],
     [`login.test.${extension}`, read('login-test.ts')],
     [`server.${extension}`, read('server.ts')],
     [`store.${extension}`, read(choices.store === 'memory' ? 'store.ts' : `store-${choices.store}.ts`)]
@@ -121,6 +128,27 @@ SERVICE_URL=http://localhost:3000
   return files
 }
 
+/** Creates the page for people who clone the app. */
+function createReadme({ typescript, vite }: Choices): string {
+  return `# Wallet login
+
+Users log in with their wallet, by [express-did-auth](https://www.npmjs.com/package/express-did-auth).
+
+\`\`\`sh
+npm install
+cp .env.example .env
+node -p "crypto.randomBytes(32).toString('hex')"
+${vite ? 'npm run dev' : 'npm start'}
+\`\`\`
+
+The third command prints a key: run it twice, and write the keys into \`.env\` as \`PRIVATE_KEY\` and \`CHALLENGE_SECRET\`. Do not commit
+this file. In production, the environment has these variables, and \`SERVICE_URL\` is what the address bar shows.
+
+- \`npm test\` runs the login test.${typescript ? '\n- \`npm run types\` checks the types.' : ''}
+- The app listens on the port in \`SERVICE_URL\`, or on \`PORT\`. Wallets sign host and port, so open the page at exactly that address.
+`
+}
+
 /** Removes marks such as `// --cookies` and `// not --cookies`, and the lines whose mark does not fit the choices. */
 function adaptTemplate(text: string, choices: Choices): string {
   const lines = text.split('\n').flatMap((line) => {
@@ -132,7 +160,7 @@ function adaptTemplate(text: string, choices: Choices): string {
 }
 
 function listScripts({ typescript, vite }: Choices): Partial<Record<'dev' | 'start' | 'test' | 'types', string>> {
-  const node = `node --env-file=.env${typescript ? ' --import tsx' : ''}`
+  const node = `node${typescript ? ' --import tsx' : ''}`
   const start = `${node} server.${typescript ? 'ts' : 'js'}`
   return {
     ...(vite && { dev: 'node dev.js' }),

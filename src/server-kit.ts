@@ -19,6 +19,9 @@ export type { ResourceIssuerParts } from './adapters/resource-issuer.js'
 export { computeSessionTag, ENDED_LIST_SECONDS, MAX_ENDED_LIST_BYTES } from './protocol/ended-sessions.js'
 export { parseEndedSessions, type EndedListExpectation, type UnverifiedList } from './protocol/ended-sessions.js'
 
+// Refusals of credentials.
+export { createRefusal as createCredentialRefusal } from './protocol/credential.js'
+
 // Text of EIP-4361 messages.
 export { formatSiweMessage, type SiweMessage } from './protocol/format-siwe-message.js'
 
@@ -31,6 +34,7 @@ export { readBearerToken } from './http/token-transport.js'
 export { JSON_TYPE, readBody, type Body } from './http/read-request.js'
 export { listsEntityTag, normalizeEntityTag } from './protocol/entity-tag.js'
 export { hasTokenScheme } from './protocol/authorization.js'
+export { isBytes } from './protocol/is-bytes.js'
 export { readField, isObject } from './protocol/json.js'
 export { isLoopbackHost, isSecureUrl, parseHttpUrl } from './protocol/parse-url.js'
 export { createErrorSender, type SendError } from './express/send-error.js'

@@ -5,10 +5,12 @@ import { composeService, type Sessions } from './compose-service.js'
 import type { CorsSettings } from './config/cors-options.js'
 import type { DidAuthConfig } from './config/options.js'
 import { DidAuthError } from './errors.js'
+import { runAsClient } from './current-client.js'
 import './express-types.js'
-import { createApprovalGuard, createDidGuard, type DescribeRequest } from './express/guards.js'
-import { mountRoutes, type ExpressApp } from './express/express-routes.js'
-import type { GuardOptions } from './http/guard.js'
+import { createApprovalGuard, createDidGuard, type DescribeRequest, type Guarded } from './express/guards.js'
+import { ExpressRequest, mountRoutes, type ExpressApp } from './express/express-routes.js'
+import { createClient } from './http/client-network.js'
+import { createAuthenticator, type Authentication, type GuardOptions } from './http/guard.js'
 
 /** A middleware that protects a route. */
 // A RequestHandler would replace the typed path parameters of the handlers after it.
@@ -35,6 +37,22 @@ export interface RequireDid extends Guard, CorsSettings {
   approved(describe: DescribeRequest): Guard
   /** Lets a request without a token pass, with `req.user` undefined. It still refuses an invalid token. */
   readonly optional: Guard
+  /**
+   * Finds the user of a request that passes no middleware, such as an upgrade to a WebSocket or any `IncomingMessage`.
+   * It answers nothing, and sets neither `req.user` nor `req.auth`. In cookie mode it checks the origin as for unsafe
+   * methods, whatever the method, because browsers let every site open a WebSocket. A request is charged once.
+   * @throws DidAuthError as a guard answers: `errorStatuses[error.code]` is its status; any error that `allow` throws
+   * @example
+   * const { user, auth } = await requireDid.authenticate(req, { checkSession: true })
+   */
+  authenticate(
+    req: IncomingMessage,
+    options?: Omit<GuardOptions, 'optional'> & { optional?: false | undefined }
+  ): Promise<Authentication>
+  /** Does the same, or returns undefined for a request without token. */
+  authenticate(req: IncomingMessage, options: GuardOptions): Promise<Authentication | undefined>
+  /** The DID of the service, which verifiers of its tokens need as `issuer`. Rejects as `ready` does. */
+  readonly serviceDid: Promise<string>
   /**
    * Resolves once signature library, signer and store are ready; rejects if one of them fails. You need not await it:
    * requests wait for the same parts, and each request tries again after a failure.
@@ -81,8 +99,20 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     return createDidGuard(http, options) as unknown as Guard
   }
 
+  const serviceDid = service.serviceDid()
+  serviceDid.catch(() => undefined)
+  const authenticate = createAuthenticator(http, {
+    isUnsafe: true,
+    run: (request, check) => runAsClient(() => createClient(request), check)
+  })
+
   return Object.assign(guard({}), {
     with: guard,
+    // Undefined only with `optional`, as the overloads of `RequireDid` say.
+    authenticate: (async (req, options = {}) => {
+      service.warnOfGuard(options, 'authenticate with deviceProof: true')
+      return authenticate(req, new ExpressRequest(req), options, (req as Guarded).auth)
+    }) as RequireDid['authenticate'],
     approved(describe: DescribeRequest) {
       const { siwe } = settings
       if (siwe === undefined) {
@@ -93,6 +123,7 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     },
     optional: guard({ optional: true }),
     ...service.corsSettings,
+    serviceDid,
     ready,
     sessions,
     close

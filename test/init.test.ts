@@ -32,16 +32,20 @@ describe('the command `init`', () => {
       ''
     ])
     expect(listFiles()).toEqual([
-      ...['.env', '.gitignore', 'app.js', 'login.test.js', 'package.json'],
+      ...['.env', '.env.example', '.gitignore', 'README.md', 'app.js', 'env.js', 'login.test.js', 'package.json'],
       ...['public/index.html', 'public/page.css', 'public/page.js', 'server.js', 'store.js']
     ])
-    expect(read('.env')).toMatch(/^PRIVATE_KEY=[0-9a-f]{64}\nCHALLENGE_SECRET=[0-9a-f]{64}\n# .*\nSERVICE_URL=http:/m)
+    expect(read('.env')).toMatch(
+      /^PRIVATE_KEY=[0-9a-f]{64}\nCHALLENGE_SECRET=[0-9a-f]{64}\n(?:# .*\n)+SERVICE_URL=http:/m
+    )
+    expect(read('.env.example')).toMatch(/^PRIVATE_KEY=\nCHALLENGE_SECRET=\n(?:# .*\n)+SERVICE_URL=http:/m)
+    expect(read('README.md')).toContain('cp .env.example .env\n')
     expect(statSync(join(folder, '.env')).mode & 0o777).toBe(0o600)
     expect(read('.gitignore')).toMatch(/^\.env$/m)
     const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
     expect(readManifest()).toMatchObject({
       type: 'module',
-      scripts: { start: 'node --env-file=.env server.js', test: 'node --env-file=.env --test login.test.js' },
+      scripts: { start: 'node server.js', test: 'node --test login.test.js' },
       dependencies: { 'express-did-auth': `^${version}`, 'express-did-auth-client': `^${version}` }
     })
     init([join(folder, 'other')])
@@ -85,15 +89,14 @@ describe('the command `init`', () => {
     expect(init([join(folder, 'my app')])).toMatch(/\n {2}cd ".*\/my app" && npm install\n/)
   })
 
-  it('leaves a package.json and a .gitignore with .env as they are, and names what to install', () => {
+  it('leaves a README.md, a package.json and a .gitignore with .env as they are, and names what to install', () => {
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
     writeFileSync(join(folder, '.gitignore'), '.env\n')
+    writeFileSync(join(folder, 'README.md'), 'Mine')
     const printed = init([folder])
     expect(printed).toContain('npm install ethers express express-did-auth express-did-auth-client\n')
-    expect(printed).toMatch(
-      /\n {2}node --env-file=\.env server\.js\nThe login test: node --env-file=\.env --test login\.test\.js\n$/
-    )
-    expect([read('package.json'), read('.gitignore')]).toEqual(['{ "type": "module" }', '.env\n'])
+    expect(printed).toMatch(/\n {2}node server\.js\nThe login test: node --test login\.test\.js\n$/)
+    expect(['package.json', '.gitignore', 'README.md'].map(read)).toEqual(['{ "type": "module" }', '.env\n', 'Mine'])
   })
 
   it('refuses a project of CommonJS', () => {

@@ -32,7 +32,7 @@ const LAYERS: readonly Layer[] = [
   // Information about a user that guards add to a request, and the check `allow` on it.
   { name: 'auth-info', files: /^src\/did-auth-info\.ts$/, uses: ['errors', 'protocol'], packages: /^$/ },
   // Types of Express. Contains no code.
-  { name: 'express-types', files: /^src\/express-types\.ts$/, uses: ['auth-info'], packages: /^$/ },
+  { name: 'express-types', files: /^src\/(?:express-types|types)\.ts$/, uses: ['auth-info'], packages: /^$/ },
   { name: 'flows', files: /^src\/flows\//, uses: ['errors', 'protocol', 'ports', 'config', HELPERS] },
   // Knows no framework.
   {
@@ -82,7 +82,7 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'setup',
     files: /^src\/setup-did-auth\.ts$/,
-    uses: ['errors', 'config', 'express-types', 'http', 'express', 'adapters', 'compose'],
+    uses: ['errors', 'config', 'express-types', 'http', 'express', 'request', 'adapters', 'compose'],
     packages: /^node:http$/
   },
   // Request and Response of the Fetch API. Knows no framework.

@@ -1,9 +1,10 @@
+import './env.js'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url' // not --vite
 import express from 'express'
 import { es256kSigner, memoryStore, setupDidAuth } from 'express-did-auth'
 
-// npm start and npm test read these variables from the file .env.
+// Variables of the file .env, or of the environment.
 const { CHALLENGE_SECRET = '', PRIVATE_KEY = '', SERVICE_URL = '' } = process.env
 // The page loads these modules. In production, bundle it with Vite or esbuild instead. // not --vite
 const client = new URL('..', import.meta.resolve('express-did-auth-client')) // not --vite

@@ -1,6 +1,21 @@
 import { createApp } from './app.js'
 import { store } from './store.js'
 
-const server = createApp(store).listen(process.env.PORT ?? 3000)
-server.on('listening', () => console.log(`Open ${process.env.SERVICE_URL}`))
+const app = createApp(store)
+const url = new URL(process.env.SERVICE_URL ?? '')
+// A host may set PORT. In development, the number in SERVICE_URL is the only one.
+const server = app.listen(Number(process.env.PORT ?? (url.port || 3000)))
+server.on('listening', () => {
+  const address = server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  console.log(`Listening on port ${port}. Open ${url.origin}`)
+  if (process.env.BEHIND_VITE) return // --vite
+  if (url.hostname !== 'localhost' || Number(url.port) === port) return
+  console.warn(`Logins at http://localhost:${port} are refused: set SERVICE_URL=http://localhost:${port} in .env`)
+})
+server.on('error', (error) => {
+  console.error(`${error.message}. If another program uses the port, change the number of SERVICE_URL in .env`)
+  process.exitCode = 1
+  void store.close()
+})
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => server.close(() => void store.close()))

@@ -6,8 +6,6 @@ export class StartError extends Error {
   override readonly name: string = 'StartError'
 }
 
-const NO_NATIVE_PART = 'better-sqlite3 has no native module for this version of Node; run npm rebuild better-sqlite3'
-
 const REASONS: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'its certificate has expired',
   CERT_NOT_YET_VALID: 'its certificate is not valid yet',
@@ -28,7 +26,6 @@ const REASONS: Readonly<Record<string, string>> = {
   EHOSTUNREACH: 'the host cannot be reached',
   EROFS: 'the disk is read-only',
   ETIMEDOUT: 'no answer in time',
-  ERR_DLOPEN_FAILED: NO_NATIVE_PART,
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate names another host',
   SELF_SIGNED_CERT_IN_CHAIN: 'self-signed certificate in its chain',
   SQLITE_CANTOPEN: 'it cannot be opened',
@@ -101,7 +98,7 @@ export function describeReason(failure: unknown): string {
   // Extended codes of SQLite, such as SQLITE_READONLY_DIRECTORY, fall back to their primary code.
   const knownReason = code === undefined ? undefined : (REASONS[code] ?? REASONS[code.split('_').slice(0, 2).join('_')])
   const [line = ''] = (isError(error) ? error.message : String(error)).split('\n')
-  return knownReason ?? code ?? (line.includes('bindings file') ? NO_NATIVE_PART : line)
+  return knownReason ?? code ?? line
 }
 
 /** Returns {@link describeReason}, or the message of an unknown code. Only for messages that contain no secrets. */

@@ -61,6 +61,7 @@ export function createServerErrorSender({ serviceUrl, env, log }: SenderParts): 
   return createErrorSender({
     serviceUrl,
     errorFormat: env.ERROR_FORMAT,
+    isDevelopment: process.env.NODE_ENV !== 'production',
     logger: log,
     parseError: (thrown) => {
       if (thrown instanceof DidAuthError) return undefined

@@ -183,9 +183,14 @@ export function createRelayAuth(parts: RelayAuthParts) {
       const { userDid, challenge, isSignedByAddress, refusal } = parseProof(curve, request, nowSeconds)
       assertNetwork(userDid, networks)
       const issued = parseRelayChallenge(challengeSecret, userDid, nowSeconds, challenge)
-      if (issued === undefined) throw new DidAuthError('ERR_CHALLENGE')
+      if (issued === undefined) {
+        const reason = { check: 'challenge', expected: 'one that this relay issued to the DID' }
+        throw new DidAuthError('ERR_CHALLENGE', { reason })
+      }
       if (nowSeconds >= issued.expiresAtSeconds) throw new DidAuthError('ERR_CHALLENGE_EXPIRED')
-      if (!isSignedByAddress(addressOfDid(userDid, curve))) throw new DidAuthError(refusal)
+      if (!isSignedByAddress(addressOfDid(userDid, curve))) {
+        throw new DidAuthError(refusal, { reason: { check: 'signature', expected: 'one by the key of the DID' } })
+      }
       // The key omits the URL of this service. Otherwise the challenge would be valid again under another URL.
       await consumeOnce({ settings: { serviceUrl: 'relay' }, store, clock }, challenge, issued)
       const expiresAtSeconds = nowSeconds + env.RELAY_TOKEN_EXPIRATION_TIME_IN_SECONDS

@@ -11,7 +11,7 @@ import {
   parseJwt,
   type ParsedJwt
 } from 'express-did-auth/protocol'
-import { isObject, createLazy } from 'express-did-auth/server-kit'
+import { createCredentialRefusal as createRefusal, createLazy, isObject } from 'express-did-auth/server-kit'
 
 const CREDENTIALS_V1 = 'https://www.w3.org/2018/credentials/v1'
 
@@ -37,16 +37,22 @@ export function parseLoginCredential(
   nowSeconds: number
 ): { userDid: string; challenge: string; parsed: ParsedJwt } {
   const iss = parseJwt(jwt, MAX_CREDENTIAL_BYTES)?.payload.iss
-  if (typeof iss !== 'string') throw new DidAuthError('ERR_CREDENTIAL')
+  if (typeof iss !== 'string') throw createRefusal('iss', 'a DID, in a compact JWT')
   const { credential, parsed } = parseCredential(jwt, [iss, ...service.dids], nowSeconds, TOLERANCE_SECONDS)
   const challenge = readChallenge(credential.credentialSubject.claims)
   const context: unknown = credential.vc['@context']
   const { alg } = parsed.header
   // The address of the key can be recovered from the signatures of these two algorithms only.
   const isRecoverable = alg === 'ES256K' || alg === 'ES256K-R'
-  const isForRelay = isAcceptedAudience(parsed.payload.aud, service.url)
-  const isW3c = Array.isArray(context) && context.includes(CREDENTIALS_V1)
-  if (challenge === undefined || !isRecoverable || !isForRelay || !isW3c) throw new DidAuthError('ERR_CREDENTIAL')
+  if (!isRecoverable) throw createRefusal('alg', 'ES256K or ES256K-R')
+  if (!isAcceptedAudience(parsed.payload.aud, service.url)) throw createRefusal('aud', `absent, or ${service.url}`)
+  if (!Array.isArray(context) || !context.includes(CREDENTIALS_V1)) {
+    throw createRefusal('vc.@context', `an array with ${CREDENTIALS_V1}`)
+  }
+  if (challenge === undefined) {
+    const claims = '[{ "claimType": "challenge", "claimValue": "<challenge>" }]'
+    throw createRefusal('vc.credentialSubject', `the object { "claims": ${claims} }`)
+  }
   return { userDid: iss, challenge, parsed }
 }
 

@@ -2,6 +2,7 @@ import { createLazy } from '../lazy.js'
 import type { ExternalResourceKey, ResourceKey, ResourceKeys } from '../ports.js'
 import { encodeBase64url } from '../protocol/encoding.js'
 import type { JsonObject } from '../protocol/json.js'
+import { isBytes } from '../protocol/is-bytes.js'
 import type { Deadline } from '../time.js'
 import { REQUEST_SECONDS } from '../time-limits.js'
 import { createLateError, createSignerError } from './service-key.js'
@@ -48,8 +49,7 @@ async function loadExternalKey(external: ExternalResourceKey): Promise<LoadedKey
 
   const signInput = async (input: Uint8Array<ArrayBuffer>, deadline: Deadline): Promise<Uint8Array> => {
     const signature = await deadline.within(REQUEST_SECONDS, () => external.sign(input), createLateError)
-    const isSigned =
-      signature instanceof Uint8Array && (await crypto.subtle.verify(ES256, key, signature.slice(), input))
+    const isSigned = isBytes(signature) && (await crypto.subtle.verify(ES256, key, signature.slice(), input))
     if (!isSigned) throw new Error('the signature does not match the public key of the resource key')
     return signature
   }

@@ -7,6 +7,7 @@ import { addressOfDid, ethrDid, isEthrDid } from '../protocol/did.js'
 import { isInRange } from '../protocol/ecdsa-signature.js'
 import { parseSignerOutput } from '../protocol/personal-sign.js'
 import type { JsonObject } from '../protocol/json.js'
+import { isBytes } from '../protocol/is-bytes.js'
 import { noDeadline } from '../time.js'
 import { REQUEST_SECONDS } from '../time-limits.js'
 import { loadCurve } from './curve.js'
@@ -81,7 +82,7 @@ function readPrivateKey(privateKey: unknown): PrivateKey {
     typeof privateKey === 'string' && PRIVATE_KEY.test(privateKey)
       ? Buffer.from(privateKey.replace(/^0x/, ''), 'hex')
       : privateKey
-  if (!(key instanceof Uint8Array) || key.length !== 32) {
+  if (!isBytes(key) || key.length !== 32) {
     return { key: undefined, problem: 'give a private key of 32 bytes, or its 64 hexadecimal digits' }
   }
   // A private key has the same range as each half of a signature.

@@ -1,6 +1,8 @@
 import type { ErrorRequestHandler, Request, RequestHandler, Response } from 'express'
+import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import { parseCookies } from '../cookies.js'
-import { clientTracking, currentClient } from '../current-client.js'
+import { runAsClient } from '../current-client.js'
 import { rememberErrorCode } from '../error-answer.js'
 import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import { createClient } from '../http/client-network.js'
@@ -36,8 +38,10 @@ const PARSER_REFUSALS: ReadonlyMap<unknown, DidAuthErrorCode> = new Map([
  * all in use serves client networks in turn. `setupDidAuth` includes it; it is for servers that use a store without.
  */
 export const handleAsClient: RequestHandler = (req, _res, next) => {
-  if (clientTracking.isOn) currentClient.run(createClient(new ExpressRequest(req)), () => next())
-  else next()
+  runAsClient(
+    () => createClient(new ExpressRequest(req)),
+    () => next()
+  )
 }
 
 /**
@@ -110,9 +114,13 @@ export function findRequestId(req: Request): string | undefined {
   return requestIds.get(req)
 }
 
-/** Express request with the interface that the endpoints read. */
+/** A request of Express, or of Node's server alone, such as an upgrade to a WebSocket. */
+export type NodeRequest = IncomingMessage &
+  Partial<Pick<Request, 'originalUrl' | 'baseUrl' | 'ip' | 'ips' | 'app' | 'accepts' | 'body'>>
+
+/** Request of Express or Node with the interface that the endpoints read. */
 export class ExpressRequest implements HttpRequest {
-  readonly #req: Request
+  readonly #req: NodeRequest
   /** Id that the server gave to the request. */
   readonly id: string | undefined
   /** HTTP method in upper case. */
@@ -133,14 +141,16 @@ export class ExpressRequest implements HttpRequest {
   /** Whether the socket of the request is destroyed. */
   readonly isGone = (): boolean => this.#req.socket.destroyed
 
-  constructor(req: Request) {
+  constructor(req: NodeRequest) {
     this.#req = req
     this.id = requestIds.get(req)
-    this.method = req.method
-    this.originalUrl = req.originalUrl
-    this.mountPath = req.baseUrl
+    this.method = req.method ?? 'GET'
+    this.originalUrl = req.originalUrl ?? req.url ?? ''
+    this.mountPath = req.baseUrl ?? ''
     this.headers = req.headers
-    this.clientAddress = req.ip ?? ''
+    // A request that a test or another framework made may have no socket.
+    const { ip, socket }: { ip?: string | undefined; socket?: Socket } = req
+    this.clientAddress = ip ?? socket?.remoteAddress ?? ''
     const isForwarded = req.headers['x-forwarded-for'] !== undefined
     this.unknownProxy = isForwarded && !trustsProxy(req) ? UNKNOWN_PROXY : undefined
   }
@@ -149,7 +159,7 @@ export class ExpressRequest implements HttpRequest {
   get hasUntrustedProxies(): boolean {
     const { 'x-forwarded-for': forwarded } = this.#req.headers
     if (forwarded === undefined || this.unknownProxy !== undefined) return false
-    return String(forwarded).split(',').length > this.#req.ips.length
+    return String(forwarded).split(',').length > (this.#req.ips?.length ?? 0)
   }
 
   /** Cookies of the header `Cookie`, parsed at each access. */
@@ -157,9 +167,9 @@ export class ExpressRequest implements HttpRequest {
     return parseCookies(this.#req.headers.cookie)
   }
 
-  /** Returns the type that Express prefers among `types`; false if the client accepts none. */
+  /** Returns the type that Express prefers among `types`, without it the first; false if the client accepts none. */
   accepts(types: string[]): string | false {
-    return this.#req.accepts(types)
+    return this.#req.accepts === undefined ? (types[0] ?? false) : this.#req.accepts(types)
   }
 
   /** Returns the body that a parser has read, or receives at most `maxBytes`: {@link HttpRequest.receiveBody}. */
@@ -171,8 +181,8 @@ export class ExpressRequest implements HttpRequest {
 }
 
 /** Whether the application trusts a proxy. */
-function trustsProxy(req: Request): boolean {
-  const setting: unknown = req.app.get('trust proxy')
+function trustsProxy(req: NodeRequest): boolean {
+  const setting: unknown = req.app?.get('trust proxy')
   return setting !== undefined && setting !== false && setting !== 0
 }
 
@@ -180,7 +190,7 @@ function trustsProxy(req: Request): boolean {
  * Whether a body parser has read the body. An unread `{}` does not count: parsers of Express 4 set it for content types
  * that they skip.
  */
-export function hasParsedBody(req: Request): boolean {
+export function hasParsedBody(req: NodeRequest): boolean {
   const body: unknown = req.body
   const isPlaceholder = isObject(body) && Object.keys(body).length === 0 && !req.readableDidRead
   return body !== undefined && !isPlaceholder
@@ -189,7 +199,7 @@ export function hasParsedBody(req: Request): boolean {
 /** Sends an answer. Keeps an `Access-Control-Allow-Origin` and cookies that the application has set. */
 export function sendAnswer(res: Response, { status, headers, cookies, body = '', errorCode }: HttpAnswer): void {
   if (errorCode !== undefined) rememberErrorCode(res, errorCode)
-  if (cookies !== undefined) res.append('Set-Cookie', [...cookies])
+  if (cookies !== undefined) res.appendHeader('Set-Cookie', [...cookies])
   // The length of a 304 would be that of the answer that the client has. A 204 may have none.
   const length = status === 304 || status === 204 ? {} : { 'Content-Length': Buffer.byteLength(body) }
   if (CORS_ORIGIN in headers && res.hasHeader(CORS_ORIGIN)) {
@@ -199,7 +209,7 @@ export function sendAnswer(res: Response, { status, headers, cookies, body = '',
   res.end(body)
 }
 
-async function receiveBytes(req: Request, maxBytes: number): Promise<Uint8Array> {
+async function receiveBytes(req: NodeRequest, maxBytes: number): Promise<Uint8Array> {
   if (Number(req.headers['content-length'] ?? 0) > maxBytes) throw new DidAuthError('ERR_TOO_LARGE')
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []

@@ -1,7 +1,8 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { SiweSettings } from '../config/settings.js'
-import { assertAllowed, assertOptions } from '../did-auth-info.js'
+import { assertAllowed, assertOptions, type DidAuthInfo } from '../did-auth-info.js'
 import { DidAuthError } from '../errors.js'
+import { isBytes } from '../protocol/is-bytes.js'
 import { verifyApprovedRequest } from '../http/approval.js'
 import { guardOptionNames, hasToken, passWithDid, type GuardOptions, type HttpParts } from '../http/guard.js'
 import { JSON_TYPE, parseJson, receiveBody } from '../http/read-request.js'
@@ -18,6 +19,14 @@ const MAX_APPROVED_BODY_BYTES = 100 * 1024
  */
 export type DescribeRequest = (req: Request) => string | Promise<string>
 
+/**
+ * What a guard sets on a request. The application declares its type by `express-did-auth/types`, or another package
+ * declares another one.
+ */
+export interface Guarded {
+  auth?: DidAuthInfo | undefined
+}
+
 /** Creates a middleware for protected routes: it sets `req.user` and `req.auth`, and answers every refusal itself. */
 export function createDidGuard(http: HttpParts, options: GuardOptions): RequestHandler {
   const { optional = false, allow } = options
@@ -33,8 +42,11 @@ export function createDidGuard(http: HttpParts, options: GuardOptions): RequestH
     if (next === undefined) {
       throw new TypeError('requireDid is the middleware itself: write app.get(path, requireDid, handler), without ()')
     }
-    if (optional && !hasToken(http, req)) next()
-    else guard(req, res, next)
+    if (optional && !hasToken(http, req)) {
+      // Values of an earlier middleware would pass for those of the login.
+      Object.assign(req, { user: undefined, auth: undefined })
+      next()
+    } else guard(req, res, next)
   }
 }
 
@@ -49,15 +61,15 @@ export function createApprovalGuard(http: HttpParts, siwe: SiweSettings, describ
     Object.assign(req, { _body: true })
     const line: unknown = await describe(req)
     const approval = await verifyApprovedRequest(http, siwe, new ExpressRequest(req), { user, line, rawBody })
-    if (req.auth !== undefined) req.auth.approval = { ...approval, rawBody }
+    const { auth } = req as Guarded
+    if (auth !== undefined) auth.approval = { ...approval, rawBody }
   })
 }
 
 async function admit(http: HttpParts, req: Request, options: GuardOptions): Promise<AuthenticatedUser> {
   // A WeakSet of requests would remember what was counted as well, at the cost of a hash and garbage per request.
-  const { user, auth } = await passWithDid(http, new ExpressRequest(req), options, req.auth)
-  req.auth = auth
-  req.user = { did: user.claims.sub }
+  const { user, auth } = await passWithDid(http, new ExpressRequest(req), options, (req as Guarded).auth)
+  Object.assign(req, { user: { did: user.claims.sub }, auth })
   return user
 }
 
@@ -67,7 +79,7 @@ async function readApprovedBody(req: Request): Promise<Uint8Array> {
     throw new DidAuthError('ERR_CONFIG', { cause })
   }
   const body = req.readableEnded ? undefined : await receiveBody(new ExpressRequest(req), MAX_APPROVED_BODY_BYTES)
-  return body instanceof Uint8Array ? body : new Uint8Array()
+  return isBytes(body) ? body : new Uint8Array()
 }
 
 /**

@@ -1,13 +1,13 @@
 import { composeService, type Sessions } from '../compose-service.js'
 import type { CorsSettings } from '../config/cors-options.js'
 import type { DidAuthConfig } from '../config/options.js'
-import { clientTracking, currentClient } from '../current-client.js'
-import { assertAllowed, assertOptions, type DidAuthInfo } from '../did-auth-info.js'
+import { runAsClient } from '../current-client.js'
 import { FetchRequest, parseTarget, toResponse } from './fetch-request.js'
 import { createClient } from '../http/client-network.js'
-import { guardOptionNames, hasToken, passWithDid, type GuardOptions } from '../http/guard.js'
+import { createAuthenticator, type Authentication, type GuardOptions } from '../http/guard.js'
 import { answerRequest, createRouteFinder, listRoutes } from '../http/routes.js'
 import { createLazy } from '../lazy.js'
+import { isObject } from '../protocol/json.js'
 
 /** Circumstances of a request, which a `Request` does not contain. */
 export interface RequestContext {
@@ -30,14 +30,6 @@ export interface AuthenticateOptions extends RequestContext, Omit<GuardOptions, 
 export interface OptionalAuthenticateOptions extends RequestContext, GuardOptions {
   /** Whether a request without a token is accepted, with the result undefined. */
   optional: boolean
-}
-
-/** The user of a request with a valid access token. */
-export interface Authentication {
-  /** The DID as received at login. Look accounts up by `auth.canonicalDid`; ban keys by `auth.address`. */
-  user: { did: string }
-  /** Session, claims and comparable forms of the DID. */
-  auth: DidAuthInfo
 }
 
 /** The login of one service, for applications that turn a `Request` into a `Response`. */
@@ -64,6 +56,8 @@ export interface DidAuth extends CorsSettings {
    * it, or with the first request. You need not await it.
    */
   readonly ready: Promise<void>
+  /** The DID of the service, which verifiers of its tokens need as `issuer`. Rejects as `ready` does. */
+  readonly serviceDid: Promise<string>
   /** Lists and ends sessions on the server's side, for account pages and operators. */
   readonly sessions: Sessions
   /** Closes everything that `createDidAuth` opened. A store that you passed in stays open: close it yourself. */
@@ -89,15 +83,20 @@ export function createDidAuth(config: DidAuthConfig): DidAuth {
   const findRoute = createRouteFinder(listRoutes(settings))
   const probe = createLazy(service.probe)
   let hasStarted = false
-  let hasWarned = false
   /** Probes signer and store with the first request. Others do not wait: its client may disconnect and stop it. */
   const start = async (): Promise<void> => {
     if (hasStarted) return
     hasStarted = true
     await probe().catch(() => undefined)
   }
-  /** Requests that `authenticate` has seen, so that none is charged twice, and errors are logged with their client. */
-  const seen = new WeakMap<Request, { received: FetchRequest; auth: DidAuthInfo | undefined }>()
+  /** Requests that `authenticate` has seen, so that errors are logged with their client. */
+  const seen = new WeakMap<Request, FetchRequest>()
+  const authenticateRequest = createAuthenticator(http, {
+    async run(received, check) {
+      await start()
+      return runAsClient(() => createClient(received), check)
+    }
+  })
 
   async function authenticate(request: Request, options: AuthenticateOptions): Promise<Authentication>
   async function authenticate(
@@ -106,50 +105,52 @@ export function createDidAuth(config: DidAuthConfig): DidAuth {
   ): Promise<Authentication | undefined>
   async function authenticate(
     request: Request,
-    { clientAddress, mountPath = '', ...options }: AuthenticateOptions | OptionalAuthenticateOptions
+    context: AuthenticateOptions | OptionalAuthenticateOptions
   ): Promise<Authentication | undefined> {
-    assertOptions(options, guardOptionNames)
-    if (options.deviceProof === true && !hasWarned) {
-      hasWarned = true
-      service.warnOfGuard(options, 'authenticate with deviceProof: true')
-    }
+    assertContext(context, 'authenticate')
+    const { clientAddress, mountPath = '', ...options } = context
+    service.warnOfGuard(options, 'authenticate with deviceProof: true')
     const received = new FetchRequest(request, parseTarget(request.url, mountPath), clientAddress)
-    const countedAuth = seen.get(request)?.auth
-    seen.set(request, { received, auth: countedAuth })
-    if (options.optional === true && !hasToken(http, received)) return undefined
-    await start()
-    const { user, auth } = await runAsClient(received, () => passWithDid(http, received, options, countedAuth))
-    seen.set(request, { received, auth })
-    await assertAllowed(options.allow, auth)
-    return { user: { did: user.claims.sub }, auth }
+    seen.set(request, received)
+    return authenticateRequest(request, received, options)
   }
 
   return {
     ...service.corsSettings,
-    async fetch(request, { clientAddress, mountPath = '' }) {
+    async fetch(request, context) {
+      assertContext(context, 'fetch')
+      const { clientAddress, mountPath = '' } = context
       const target = parseTarget(request.url, mountPath)
       const { path } = target
       const match = path === undefined ? undefined : findRoute({ method: request.method, path }, () => false)
       if (match === undefined) return undefined
       await start()
       const received = new FetchRequest(request, target, clientAddress)
-      const answer = await runAsClient(received, () => answerRequest(http, match, received))
+      const answer = await runAsClient(
+        () => createClient(received),
+        () => answerRequest(http, match, received)
+      )
       return toResponse(answer, request.method)
     },
     authenticate,
     errorResponse(error, request) {
-      const received = seen.get(request)?.received ?? new FetchRequest(request, parseTarget(request.url, ''), undefined)
+      const received = seen.get(request) ?? new FetchRequest(request, parseTarget(request.url, ''), undefined)
       return toResponse(http.answerError(received, error), request.method)
     },
     get ready() {
       return probe()
+    },
+    get serviceDid() {
+      return service.serviceDid()
     },
     sessions,
     close
   }
 }
 
-/** Handles a request. While {@link clientTracking} is on, everything that `handle` starts knows the client. */
-function runAsClient<T>(request: FetchRequest, handle: () => T): T {
-  return clientTracking.isOn ? currentClient.run(createClient(request), handle) : handle()
+/** Asserts that a call has its second argument, which callers in JavaScript may forget. @throws TypeError */
+function assertContext(context: unknown, method: string): void {
+  if (isObject(context)) return
+  const remedy = `pass the IP address of the client, as in didAuth.${method}(request, { clientAddress })`
+  throw new TypeError(`${remedy}. undefined as clientAddress means: unknown, without budgets of client networks`)
 }

@@ -3,6 +3,7 @@ import { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type Re
 import { describeCause } from '../flows/describe-cause.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import type { Logger, SecurityEvent } from '../ports.js'
+import { isLoopbackHost, parseHttpUrl } from '../protocol/parse-url.js'
 import { createClient } from './client-network.js'
 import { NONCE_HEADER } from './token-transport.js'
 
@@ -34,6 +35,11 @@ export interface FailedRequest extends ErrorAnswer {
 export interface ErrorAnswererOptions extends ErrorAnswerOptions {
   /** Receiver of refusals (debug, and warn for the first of a code) and failures (error). */
   logger: Logger
+  /**
+   * Whether problem details have the member `reason`, for developers: only where client and `serviceUrl` are on this
+   * machine. Default false.
+   */
+  isDevelopment?: boolean | undefined
   /** Receives refusals that an operator may want to count. */
   report?: ((event: Omit<SecurityEvent, 'atSeconds'>, requestId: string | undefined) => void) | undefined
   /** Parses errors of other classes. Returns undefined for an unknown error, which is answered 500. */
@@ -44,11 +50,18 @@ export interface ErrorAnswererOptions extends ErrorAnswerOptions {
  * Creates the function that answers every error: a fixed text or RFC 9457, without details of the failure. An error of
  * an unknown class is a 500, whose cause is only in the log.
  */
-export function createErrorAnswerer({ logger, report, parseError, ...format }: ErrorAnswererOptions): AnswerError {
+export function createErrorAnswerer({
+  logger,
+  isDevelopment = false,
+  report,
+  parseError,
+  ...format
+}: ErrorAnswererOptions): AnswerError {
   const logRefusal = createRefusalLog(logger)
+  const showsReasons = isDevelopment && isLoopbackHost(parseHttpUrl(format.serviceUrl)?.hostname ?? '')
   return (request, thrown) => {
     const failed = parseError?.(thrown) ?? parseDidAuthError(thrown)
-    const { status, code, cause, text, logText = text, headers, details } = failed
+    const { status, code, cause, text, logText = text, headers, reason } = failed
     const requestId = toIdField(request.id)
     // A client that disconnected while it waited, or in its body, is neither a failure of the service nor refused.
     const isGone = request.isGone()
@@ -60,9 +73,28 @@ export function createErrorAnswerer({ logger, report, parseError, ...format }: E
     if (type !== undefined && thrown instanceof DidAuthError) {
       report?.({ type, code: thrown.code, clientNetwork: createClient(request).network }, request.id)
     }
-    const answer = formatErrorAnswer(request, { ...failed, details: { ...details, ...requestId } }, format)
+    const shown = showsReasons && reason !== undefined && isFromThisMachine(request) ? formatReason(reason) : {}
+    const details = { ...failed.details, ...requestId, ...shown }
+    const answer = formatErrorAnswer(request, { ...failed, details }, format)
     return headers === undefined ? answer : { ...answer, headers: { ...headers, ...answer.headers } }
   }
+}
+
+/** Whether a client on this machine sent a request. A proxy on this machine forwards those of others. */
+function isFromThisMachine({ clientAddress = '', headers }: Parameters<AnswerError>[0]): boolean {
+  const isLoopback = /^(?:(?:::ffff:)?127(?:\.\d+){3}|::1)$/.test(clientAddress)
+  return isLoopback && headers['x-forwarded-for'] === undefined
+}
+
+/** Formats what was expected. What was received or recovered is not shown: it may be the address of another user. */
+function formatReason({ check, field, expected, acceptedDomains, option }: RefusalReason): { reason: string } {
+  const parts = [
+    field === undefined ? check : `${check}, ${String(field)}`,
+    ...(expected === undefined ? [] : [`expected ${[expected].flat().join(', ')}`]),
+    ...(acceptedDomains === undefined ? [] : [`accepted domains: ${[acceptedDomains].flat().join(', ')}`]),
+    ...(option === undefined ? [] : [`the option ${String(option)} decides`])
+  ]
+  return { reason: parts.join('; ') }
 }
 
 function parseDidAuthError(thrown: unknown): FailedRequest {

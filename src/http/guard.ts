@@ -1,5 +1,6 @@
 import type { Settings } from '../config/settings.js'
-import type { AllowUser, DidAuthInfo } from '../did-auth-info.js'
+import { assertAllowed, assertOptions, type AllowUser, type DidAuthInfo } from '../did-auth-info.js'
+import { DidAuthError } from '../errors.js'
 import { admitUser } from '../flows/authenticate.js'
 import { assertRequestOfDevice } from '../flows/device-binding.js'
 import type { Caller, Quotas } from '../flows/limits.js'
@@ -59,6 +60,19 @@ export const guardOptionNames: Readonly<Record<keyof GuardOptions, true>> = {
   allow: true
 }
 
+/** The user of a request with a valid access token. */
+export interface Authentication {
+  /** The DID as received at login. Look accounts up by `auth.canonicalDid`; ban keys by `auth.address`. */
+  user: { did: string }
+  /** Session, claims and comparable forms of the DID. */
+  auth: DidAuthInfo
+}
+
+/** Options of a guard, and whether the origin of every request is checked: see {@link assertSameSite}. */
+interface PassOptions extends GuardOptions {
+  isUnsafe?: true | undefined
+}
+
 /** The user of a request, and the parts for the rest of the request, which have its deadline. */
 interface Admission {
   parts: Parts
@@ -73,10 +87,10 @@ export function hasToken({ transport }: HttpParts, request: Pick<HttpRequest, 'h
 }
 
 /** Refuses a request that cookies may authenticate and another site made. @throws DidAuthError ERR_CROSS_ORIGIN */
-export function assertNotForged({ transport, settings }: HttpParts, request: HttpRequest): void {
+export function assertNotForged({ transport, settings }: HttpParts, request: HttpRequest, isUnsafe?: true): void {
   // A foreign page cannot make a request that has a token in the header and no cookie. Browsers add passwords (`Basic`).
   if (transport.useCookies && (transport.hasTokenCookie(request) || !transport.hasTokenHeader(request))) {
-    assertSameSite(request, settings.trustedOrigins)
+    assertSameSite(request, settings.trustedOrigins, isUnsafe)
   }
 }
 
@@ -89,7 +103,7 @@ export function assertNotForged({ transport, settings }: HttpParts, request: Htt
 export function passWithDid(
   http: HttpParts,
   request: HttpRequest,
-  options: GuardOptions = {},
+  options: PassOptions = {},
   countedAuth?: DidAuthInfo
 ): Promise<Admission> {
   if (channels.guard?.hasSubscribers !== true) return findUser(http, request, options, countedAuth)
@@ -101,12 +115,12 @@ export function passWithDid(
 async function findUser(
   http: HttpParts,
   request: HttpRequest,
-  { checkSession = false, deviceProof = false }: GuardOptions,
+  { checkSession = false, deviceProof = false, isUnsafe }: PassOptions,
   countedAuth: DidAuthInfo | undefined
 ): Promise<Admission> {
   const { transport, settings } = http
   const resourceToken = transport.readResourceToken(request)
-  if (resourceToken === undefined) assertNotForged(http, request)
+  if (resourceToken === undefined) assertNotForged(http, request, isUnsafe)
   const parts = await http.parts(request.id)
   const accessToken = resourceToken === undefined ? transport.readAccessToken(request) : undefined
   const user = await admitUser(parts, {
@@ -120,4 +134,41 @@ async function findUser(
   const { claims, canonicalDid, address } = user
   const isCounted = countedAuth?.claims === claims
   return { parts, user, auth: isCounted ? countedAuth : { sessionId: claims.sid, canonicalDid, address, claims } }
+}
+
+/** Finds the user of a request that passes no guard; undefined for a request without token, with `optional`. */
+export type Authenticate = (
+  native: object,
+  request: HttpRequest,
+  options: GuardOptions,
+  countedAuth?: DidAuthInfo
+) => Promise<Authentication | undefined>
+
+/** What the framework of an application does differently. */
+interface AuthenticatorOptions {
+  /** Whether the origin of every request is checked, because a safe method may open a connection. */
+  isUnsafe?: true
+  /** Runs the check of a request that has a token. */
+  run: <T>(request: HttpRequest, check: () => Promise<T>) => Promise<T>
+}
+
+/**
+ * Creates the function that authenticates a request by the rules of a guard. It remembers what was charged, by the
+ * request of the framework, so that a second call charges nothing.
+ */
+export function createAuthenticator(http: HttpParts, { isUnsafe, run }: AuthenticatorOptions): Authenticate {
+  const counted = new WeakMap<object, DidAuthInfo>()
+  return async (native, request, options, countedAuth = counted.get(native)) => {
+    assertOptions(options, guardOptionNames)
+    if (options.optional === true && !hasToken(http, request)) return undefined
+    const check = (): Promise<Admission> => passWithDid(http, request, { ...options, isUnsafe }, countedAuth)
+    const { user, auth } = await run(request, check).catch(throwDidAuthError)
+    counted.set(native, auth)
+    await assertAllowed(options.allow, auth)
+    return { user: { did: user.claims.sub }, auth }
+  }
+}
+
+function throwDidAuthError(error: unknown): never {
+  throw error instanceof DidAuthError ? error : new DidAuthError('ERR_INTERNAL', { cause: error })
 }

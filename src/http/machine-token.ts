@@ -5,6 +5,7 @@ import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { ASSERTION_TYPE } from '../protocol/client-assertion.js'
 import { isObject } from '../protocol/json.js'
 import { createRouteUrl } from '../protocol/parse-url.js'
+import { isBytes } from '../protocol/is-bytes.js'
 import { jsonAnswer } from './answers.js'
 import { trace } from '../tracing.js'
 import type { HttpParts } from './guard.js'
@@ -75,9 +76,9 @@ export async function answerAuthorization(): Promise<HttpAnswer> {
 async function readForm(request: HttpRequest): Promise<ReadonlyMap<string, unknown>> {
   if (!FORM_TYPE.test(request.headers['content-type'] ?? '')) throw createFormRefusal('Content-Type', 'a form')
   const body = await receiveBody(request, MAX_BODY_BYTES)
-  const isText = typeof body === 'string' || body instanceof Uint8Array
+  const isText = typeof body === 'string' || isBytes(body)
   if (isText && body.length > MAX_BODY_BYTES) throw new DidAuthError('ERR_TOO_LARGE')
-  const text = body instanceof Uint8Array ? new TextDecoder().decode(body) : body
+  const text = isBytes(body) ? new TextDecoder().decode(body) : body
   const entries = typeof text === 'string' ? [...new URLSearchParams(text)] : isObject(text) ? Object.entries(text) : []
   const form = new Map<string, unknown>(entries)
   // A parser of the application turns several values into an array.

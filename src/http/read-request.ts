@@ -3,6 +3,7 @@ import { parseCredentialJwts } from '../protocol/credential.js'
 import { parseDid } from '../protocol/did.js'
 import { readField, isObject } from '../protocol/json.js'
 import { parseClaims } from '../protocol/selective-disclosure.js'
+import { isBytes } from '../protocol/is-bytes.js'
 import type { SiweRequest } from '../flows/log-in-with-siwe.js'
 import type { LoginRequest, SignUpRequest } from '../flows/log-in.js'
 import type { HttpRequest } from '../http-messages.js'
@@ -36,7 +37,7 @@ export async function readBody(request: HttpRequest, maxBytes: number): Promise<
   if (FORM_TYPE.test(type)) return {}
   const isJson = JSON_TYPE.test(type)
   const body = await receiveBody(request, isJson ? maxBytes : undefined)
-  if (typeof body === 'string' || body instanceof Uint8Array) return isJson ? parseBody(body, maxBytes) : {}
+  if (typeof body === 'string' || isBytes(body)) return isJson ? parseBody(body, maxBytes) : {}
   return isObject(body) ? body : {}
 }
 

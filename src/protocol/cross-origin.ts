@@ -12,7 +12,11 @@ const SAFE_METHODS: ReadonlySet<string | undefined> = new Set(['GET', 'HEAD', 'O
 /** Method and headers that show the origin of a request. */
 export interface RequestOrigin {
   readonly method?: string | undefined
-  readonly headers: { origin?: string | undefined; 'sec-fetch-site'?: string | readonly string[] | undefined }
+  readonly headers: {
+    origin?: string | undefined
+    'sec-fetch-site'?: string | readonly string[] | undefined
+    upgrade?: string | readonly string[] | undefined
+  }
 }
 
 /** Whether a method is safe: its requests change nothing. */
@@ -20,16 +24,26 @@ export function isSafeMethod(method: string | undefined): boolean {
   return SAFE_METHODS.has(method)
 }
 
+/** Whether a request changes nothing. A GET that opens a WebSocket is the beginning of messages that may. */
+function isSafeRequest({ method, headers: { upgrade = '' } }: RequestOrigin): boolean {
+  return isSafeMethod(method) && !/websocket/i.test(String(upgrade))
+}
+
 /**
  * Asserts that no other site made a browser send an unsafe request. A trusted `Origin` passes. Otherwise
  * `Sec-Fetch-Site` decides, because pages cannot set it. A request with neither header is not from a browser. With
  * `Referrer-Policy: no-referrer`, browsers send `Origin: null` with forms of our own pages, and `same-origin` with them.
+ * @param isUnsafe - whether the request is checked; by default a request whose method is unsafe, or that opens a WebSocket
  * @throws DidAuthError ERR_CROSS_ORIGIN
  * @see Fetch Metadata Request Headers; OWASP Cross-Site Request Forgery Prevention, "Fetch Metadata"
  */
-export function assertSameSite({ method, headers }: RequestOrigin, trustedOrigins: ReadonlySet<string>): void {
-  if (isSafeMethod(method)) return
-  const { origin, 'sec-fetch-site': site } = headers
+export function assertSameSite(
+  request: RequestOrigin,
+  trustedOrigins: ReadonlySet<string>,
+  isUnsafe = !isSafeRequest(request)
+): void {
+  if (!isUnsafe) return
+  const { origin, 'sec-fetch-site': site } = request.headers
   if (origin !== undefined && trustedOrigins.has(origin)) return
   if (site === undefined ? origin === undefined : site === 'same-origin' || (site === 'none' && origin !== 'null'))
     return

@@ -1,4 +1,5 @@
 import { encodeHex } from './encoding.js'
+import { isBytes } from './is-bytes.js'
 
 const HALF_BYTES = 32
 const INTEGER = 0x02
@@ -12,7 +13,7 @@ const SEQUENCE = 0x30
  */
 export function parseDerSignature(der: unknown): Uint8Array | undefined {
   // Two integers of at most 33 bytes keep every length below 128, which DER encodes in one byte.
-  if (!(der instanceof Uint8Array) || der[0] !== SEQUENCE || der[1] !== der.length - 2) return undefined
+  if (!isBytes(der) || der[0] !== SEQUENCE || der[1] !== der.length - 2) return undefined
   const rEnd = 4 + (der[3] ?? 0)
   const [r, s] = [parseInteger(der.subarray(2, rEnd)), parseInteger(der.subarray(rEnd))]
   return r && s && Uint8Array.of(...r, ...s)
@@ -55,7 +56,7 @@ const PEM = /^\s*-----BEGIN PUBLIC KEY-----([A-Za-z0-9+/=\s]{1,400})-----END PUB
  */
 export function parsePublicKey(publicKey: unknown): EcPublicKey | undefined {
   const der = typeof publicKey === 'string' ? decodePem(publicKey) : publicKey
-  if (!(der instanceof Uint8Array)) return undefined
+  if (!isBytes(der)) return undefined
   const point = der.subarray(-65)
   const prefix = encodeHex(der.subarray(0, -65))
   const found = point[0] === 4 ? PREFIXES.find(([, expected]) => expected === prefix) : undefined

@@ -3,7 +3,7 @@ import { RecentEntries } from '../caches.js'
 import type { IsSigned } from '../adapters/named-keys.js'
 import { assertOptions } from '../did-auth-info.js'
 import { DidAuthError } from '../errors.js'
-import type { DidAuthInfo } from '../express-types.js'
+import type { DidAuthInfo } from '../did-auth-info.js'
 import type { EndedSessionsOptions, WaitUntil } from '../ports.js'
 import { assertInForce, MAX_ACCESS_TOKEN_BYTES, verifyAccessToken } from '../protocol/access-token.js'
 import { assertSameSite } from '../protocol/cross-origin.js'
@@ -185,7 +185,8 @@ function readToken(request: TokenRequest, { cookie, trustedOrigins }: CookieRule
     const reason = { check: 'Authorization', expected: 'DIDAuth <token> or Bearer <token>' }
     throw new DidAuthError('ERR_ACCESS_TOKEN', { reason })
   }
-  const headers = { origin: readHeader(request, 'origin'), 'sec-fetch-site': readHeader(request, 'sec-fetch-site') }
+  const [origin, site, upgrade] = ['origin', 'sec-fetch-site', 'upgrade'].map((name) => readHeader(request, name))
+  const headers = { origin, 'sec-fetch-site': site, upgrade }
   assertSameSite({ method: request.method, headers }, trustedOrigins)
   if (others.length > 0) throw new DidAuthError('ERR_DUPLICATE_COOKIE', { reason: { check: 'Cookie', cookie } })
   return value

@@ -7,6 +7,7 @@ import type { Client, Clock } from '../ports.js'
 import { addressOfDid, isEthrDid } from '../protocol/did.js'
 import { decodeHex, encodeHex } from '../protocol/encoding.js'
 import { isObject } from '../protocol/json.js'
+import { isBytes } from '../protocol/is-bytes.js'
 
 const KEY_HEX = /^(?:0x)?(0[23][0-9a-f]{64}|04[0-9a-f]{128})$/i
 
@@ -84,7 +85,7 @@ function parsePublicKeys(keys: unknown): string[] {
 function parsePublicKey(key: unknown): string {
   const hex = typeof key === 'string' ? KEY_HEX.exec(key)?.[1] : undefined
   const bytes = hex === undefined ? key : decodeHex(hex)
-  const point = bytes instanceof Uint8Array ? pureCurve.decompress(compressKey(bytes)) : undefined
+  const point = isBytes(bytes) ? pureCurve.decompress(compressKey(bytes)) : undefined
   if (point === undefined) throw createConfigError('publicKeys: give keys of secp256k1, 33 or 65 bytes')
   return encodeHex(point)
 }

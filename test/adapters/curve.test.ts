@@ -6,6 +6,7 @@ import { toUtf8Bytes } from 'ethers/utils'
 import { pureCurve } from '../../src/adapters/curve-pure.js'
 import { loadCurve, loadNative, loadWasm, addHashes } from '../../src/adapters/curve.js'
 import type { Curve } from '../../src/protocol/curve.js'
+import { isBytes } from '../../src/protocol/is-bytes.js'
 import { sampled } from '../support/fixtures/time-factor.js'
 
 const ORDER = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
@@ -33,7 +34,7 @@ beforeAll(async () => {
 function readOutcome(call: () => unknown): unknown {
   try {
     const result = call()
-    return result instanceof Uint8Array ? Buffer.from(result).toString('hex') : result
+    return isBytes(result) ? Buffer.from(result).toString('hex') : result
   } catch {
     return 'throws'
   }

@@ -7,6 +7,7 @@ import {
   type ClientService,
   fakeClientTime,
   createPlainWallet,
+  setGlobals,
   startClientService
 } from '../support/servers/client-service.js'
 import { createCredentialJwt } from '../support/fixtures/credentials.js'
@@ -42,6 +43,25 @@ describe('DidAuthClient.logIn', () => {
     await auth.logIn()
     expect((await auth.fetch('me')).status).toBe(200)
     expect((await auth.fetch('/me')).status).toBe(200)
+  })
+
+  it.each([
+    ['login', 'CHALLENGE'],
+    ['siwe', 'CROSS_ORIGIN']
+  ] as const)('names the address of the service on a page at another one (%s)', async (message, code) => {
+    service = await startClientService({ siwe: true, loginDomains: ['app.example'] })
+    const logInAt = (location: string) => {
+      setGlobals({ location: new URL(location) })
+      return catchFailure(service.client({ domain: new URL(location).host, message }).logIn())
+    }
+    expect(await logInAt(`${service.url}/page`)).toMatchObject({
+      code,
+      userMessage: 'This page is not at the address of its service. Open https://service.example.'
+    })
+    // A page of another origin calls the service there on purpose.
+    const elsewhere = (await logInAt('https://other.example')) as DidAuthClientError
+    expect(elsewhere).toMatchObject({ code })
+    expect(elsewhere.userMessage).not.toContain('service.example')
   })
 
   it('works with other route paths', async () => {

@@ -132,7 +132,19 @@ describe('didAuth.fetch', () => {
     const request = createRequest('/request-auth', { did: wallet.did })
     await request.text()
     expect((await didAuth.fetch(request, here))?.status).toBe(500)
-    expect(JSON.stringify(log)).toContain('a request whose body was not read')
+    expect(JSON.stringify(log)).toContain('mount the login first, or pass new Request(url, { method, headers, body })')
+  })
+
+  it.each([undefined, null, '192.0.2.1'])('says what to pass instead of %j as its second argument', async (context) => {
+    const { didAuth } = create()
+    const remedy = 'pass the IP address of the client, as in didAuth.'
+    const meaning = 'undefined as clientAddress means: unknown, without budgets of client networks'
+    await expect(didAuth.fetch(createRequest('/auth'), context as never)).rejects.toThrow(
+      new TypeError(`${remedy}fetch(request, { clientAddress }). ${meaning}`)
+    )
+    await expect(didAuth.authenticate(createRequest('/'), context as never)).rejects.toThrow(
+      new TypeError(`${remedy}authenticate(request, { clientAddress }). ${meaning}`)
+    )
   })
 
   it('sends the cookies of a login in several headers', async () => {

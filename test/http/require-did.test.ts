@@ -186,6 +186,24 @@ describe.each<[string, OptionalGuard]>([
     await post('/news').expect(200, GUEST)
   })
 
+  it('removes the user and the information of an earlier middleware from a request without a token', async () => {
+    const { get } = await testApp(
+      {},
+      {
+        before: (host) =>
+          host.use((req, _res, next) => {
+            Object.assign(req, { user: { did: 'did:web:forged' }, auth: { canonicalDid: 'did:web:forged' } })
+            next()
+          }),
+        after: (host, requireDid) =>
+          host.get('/news', guard(requireDid), (req, res) => {
+            res.json({ isGuest: req.user === undefined && req.auth === undefined })
+          })
+      }
+    )
+    await get('/news').expect(200, GUEST)
+  })
+
   it('refuses an expired token, so that the client notices', async () => {
     const { news, logIn, clock } = await newsApp(guard)
     const { accessToken } = await logIn()

@@ -49,6 +49,17 @@ describe('assertSameSite', () => {
     else expect(guard).toThrow(refusal('ERR_CROSS_ORIGIN'))
   })
 
+  it('judges a GET that opens a WebSocket, and one that its caller calls unsafe', () => {
+    const judge = (origin: string, upgrade?: string, isUnsafe?: boolean) => (): void =>
+      assertSameSite({ method: 'GET', headers: { origin, upgrade } }, trusted, isUnsafe)
+    judge(OWN, 'websocket')()
+    judge('https://evil.example', 'h2c')()
+    for (const upgrade of ['websocket', 'WebSocket', 'h2c, websocket']) {
+      expect(judge('https://evil.example', upgrade)).toThrow(refusal('ERR_CROSS_ORIGIN'))
+    }
+    expect(judge('https://evil.example', undefined, true)).toThrow(refusal('ERR_CROSS_ORIGIN'))
+  })
+
   it.each(['GET', 'HEAD', 'OPTIONS'])('allows %s, which changes nothing', (method) => {
     assertSameSite({ method, headers: { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' } }, trusted)
   })

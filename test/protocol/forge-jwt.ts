@@ -1,4 +1,5 @@
 import { Buffer } from 'node:buffer'
+import { isBytes } from '../../src/protocol/is-bytes.js'
 import { signEs256k } from '../support/fixtures/secp256k1-key.js'
 
 /** Part of a JWT: an object, which becomes JSON, or a text or bytes, which are not changed. */
@@ -8,9 +9,7 @@ export type Part = object | string | Uint8Array
 export type Sign = (signingInput: string) => Uint8Array
 
 const encode = (part: Part): string =>
-  Buffer.from(part instanceof Uint8Array || typeof part === 'string' ? part : JSON.stringify(part)).toString(
-    'base64url'
-  )
+  Buffer.from(isBytes(part) || typeof part === 'string' ? part : JSON.stringify(part)).toString('base64url')
 
 /** Returns an ES256K signer with a low s, so that no test checks signatures of this package with its own code. */
 export function es256k(privateKey: string): Sign {

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import * as sdk2 from '@modelcontextprotocol/client'
 import { PrivateKeyJwtProvider } from '@modelcontextprotocol/sdk/client/auth-extensions.js'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -52,7 +53,7 @@ beforeEach(() => {
 })
 
 afterAll(() => {
-  for (const name of ['@modelcontextprotocol/sdk', 'openid-client', 'oauth4webapi']) {
+  for (const name of ['@modelcontextprotocol/sdk', '@modelcontextprotocol/client', 'openid-client', 'oauth4webapi']) {
     const file = join(root, 'test/slow/node_modules', name, 'package.json')
     const { version } = JSON.parse(readFileSync(file, 'utf8')) as { version: string }
     process.stdout.write(`${name} ${version}\n`)
@@ -98,8 +99,15 @@ describe('published clients, unmodified', () => {
   })
 })
 
-describe('examples/mcp-server.mjs', () => {
-  const load = (): Promise<unknown> => import(`${join(root, 'examples/mcp-server.mjs')}?${Math.random()}`)
+const sdk1 = { PrivateKeyJwtProvider, Client, StreamableHTTPClientTransport }
+/** Version 1 and version 2 of the MCP SDK: the example's server, and the client. */
+const SDKS = [
+  { example: 'mcp-server-sdk1.ts', sdk: 1, codeField: 'errorCode', ...sdk1 },
+  { example: 'mcp-server.ts', sdk: 2, codeField: 'code', ...sdk2 }
+]
+
+describe.each(SDKS)('examples/$example, and a client of version $sdk', ({ example, ...sdk }) => {
+  const load = (): Promise<unknown> => import(`${join(root, 'examples', example)}?${Math.random()}`)
 
   /** Starts the example, and returns a client of MCP that logs in with a key. */
   async function connect({ did, privateKey }: Machine, MACHINES = '') {
@@ -114,15 +122,15 @@ describe('examples/mcp-server.mjs', () => {
       paths.push(new URL(url).pathname)
       return fetch(String(url).replace('//localhost:3000', `//127.0.0.1:${port}`), init)
     }
-    const authProvider = new PrivateKeyJwtProvider({
+    const authProvider = new sdk.PrivateKeyJwtProvider({
       ...{ clientId: did, privateKey: privateKey, algorithm: 'ES256' },
       expectedIssuer: 'http://localhost:3000'
     })
-    const transport = new StreamableHTTPClientTransport(new URL('http://localhost:3000/mcp'), {
+    const transport = new sdk.StreamableHTTPClientTransport(new URL('http://localhost:3000/mcp'), {
       authProvider,
       fetch: fetchAtPort
     })
-    const client = new Client({ name: 'agent', version: '1.0.0' })
+    const client = new sdk.Client({ name: 'agent', version: '1.0.0' })
     afterTest(() => client.close())
     return { paths, client, connected: client.connect(transport) }
   }
@@ -144,7 +152,7 @@ describe('examples/mcp-server.mjs', () => {
 
   it('refuses a machine that is not in its list', async () => {
     const { connected } = await connect(machine, 'did:jwk:another')
-    await expect(connected).rejects.toMatchObject({ errorCode: 'unauthorized_client' })
+    await expect(connected).rejects.toMatchObject({ [sdk.codeField]: 'unauthorized_client' })
   })
 })
 

@@ -39,3 +39,27 @@ it.each([
     expect(stdout.trim()).toBe(`express-did-auth/stores/${store} ${fault} the package ${name}: ${remedy}`)
   }
 )
+
+it.each([
+  ["new Error('Could not locate the bindings file. Tried:\\n → a\\n → b')"],
+  ["Object.assign(new Error('compiled against another version'), { code: 'ERR_DLOPEN_FAILED' })"]
+])('express-did-auth/stores/sqlite says in one line that better-sqlite3 has no native module (%s)', (error) => {
+  const hook = `data:text/javascript,${encodeURIComponent(`
+  import Module from 'node:module'
+  const builtin = process.getBuiltinModule
+  process.getBuiltinModule = (name) => (name === 'node:sqlite' ? undefined : builtin(name))
+  const load = Module._load
+  Module._load = (name, ...rest) => {
+    if (name === 'better-sqlite3') return class { constructor() { throw ${error} } }
+    return load(name, ...rest)
+  }`)}`
+  const script = `
+    const { sqliteStore } = await import('${pathToFileURL(scriptFile('src/stores/sqlite/index.ts')).href}')
+    try { sqliteStore(':memory:') } catch (error) { console.log(error.stack, error.cause) }`
+  const args = [...nodeOptions, '--import', hook, '--input-type=module', '--eval', script]
+  const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+  const [line, ...stack] = stdout.trim().split('\n')
+  const remedy = 'allow its install script, then run npm rebuild better-sqlite3'
+  expect(line).toBe(`Error: better-sqlite3 has no native module for this version of Node: ${remedy}`)
+  expect(stack.join('\n')).not.toContain('→')
+})

@@ -12,6 +12,7 @@ import {
   type RequireDid,
   type Session
 } from 'express-did-auth'
+import type {} from 'express-did-auth/types'
 
 declare const config: DidAuthConfig
 

@@ -4,6 +4,7 @@ import type { ObjectStore } from '../content-store.js'
 import { toVerbError } from '../storage-error.js'
 import { splitIntoLeaves, LEAF_BYTES } from '../unixfs-blocks.js'
 import { createPostgresContents, createStatements, createTranslator, type TablePrefix } from './content-dialect.js'
+import { isBytes } from 'express-did-auth/server-kit'
 
 /** Names in a page of the list. */
 const PAGE_NAMES = 1_000
@@ -46,7 +47,7 @@ export function createPostgresObjectStore(
 
   async function readBytes(statement: SqlStatement, values: readonly unknown[]): Promise<Uint8Array | undefined> {
     const [row] = (await query(statement, values)).rows
-    return row?.bytes instanceof Uint8Array ? row.bytes : undefined
+    return isBytes(row?.bytes) ? row.bytes : undefined
   }
 
   return {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { SqlRow } from 'express-did-auth/server-kit'
+import { isBytes, type SqlRow } from 'express-did-auth/server-kit'
 import type { ContentInfo, EntryPlace, PinTask } from '../content-store.js'
 import { computeCidFromLeaves } from '../unixfs-blocks.js'
 
@@ -67,5 +67,5 @@ export function toFoundContent(row: SqlRow): FoundContent {
 }
 
 function toBytes(value: unknown): Uint8Array | undefined {
-  return value instanceof Uint8Array ? value : undefined
+  return isBytes(value) ? value : undefined
 }

@@ -1,5 +1,6 @@
 import * as codes from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
+import { isBytes } from '../../protocol/is-bytes.js'
 import { ask, isOutdated, loadCode, parseServiceUrl, readAtMost, readRequiredText } from '../wire/request.js'
 import type { PlainErrorKind, Service } from '../wire/request.js'
 import { createResourceFetch, type ResourceOptions } from '../wire/resource-fetch.js'
@@ -101,7 +102,7 @@ export class RelayClient {
     const [type, bytes] =
       typeof content === 'string'
         ? [1, encodeUtf8(content)]
-        : content instanceof Uint8Array
+        : isBytes(content)
           ? [0, content]
           : [2, await (await loadFiles()).encodeFile(content)]
     const typed = concatBytes([[type], bytes])

@@ -2,6 +2,7 @@ import { canonicalDid } from '../../protocol/canonical-did.js'
 import { normalizeEntityTag } from '../../protocol/entity-tag.js'
 import * as codes from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
+import { isBytes } from '../../protocol/is-bytes.js'
 import { isText, parseFields } from '../wire/json.js'
 import { ask, parseServiceUrl, readAll, toClientError, readRequiredText } from '../wire/request.js'
 import type { Answer, PlainErrorKind, Service } from '../wire/request.js'
@@ -63,7 +64,7 @@ export class VaultClient {
   /** @throws TypeError for an invalid `url`, or a key other than a Uint8Array of 32 bytes: a string becomes zeros */
   constructor(options: VaultClientOptions) {
     const { key }: { key?: unknown } = options.encrypt ?? {}
-    if (options.encrypt && !(key instanceof Uint8Array && key.length === KEY_BYTES)) {
+    if (options.encrypt && !(isBytes(key) && key.length === KEY_BYTES)) {
       throw new TypeError('encrypt.key: expected a Uint8Array of 32 bytes')
     }
     this.#options = options

@@ -122,14 +122,28 @@ function turnOnWal(connection: SqliteConnection): void {
   }
 }
 
+const NO_NATIVE_PART =
+  'better-sqlite3 has no native module for this version of Node: allow its install script, then run npm rebuild better-sqlite3'
+
 function loadEngine(engine: EngineName): (file: string) => SqliteConnection {
   if (engine === 'better-sqlite3') {
     const Database = loadPackage('better-sqlite3', 'sqlite') as new (file: string, options: object) => SqliteConnection
-    return (file) => new Database(file, { timeout: OPENING_MILLISECONDS })
+    return (file) => {
+      try {
+        return new Database(file, { timeout: OPENING_MILLISECONDS })
+      } catch (error) {
+        throw hasNoNativePart(error) ? new Error(NO_NATIVE_PART) : error
+      }
+    }
   }
   const sqlite = loadNodeSqlite()
   if (sqlite === undefined) throw new Error(`express-did-auth: Node ${process.versions.node} has no node:sqlite`)
   return (file) => new sqlite.DatabaseSync(file)
+}
+
+/** Whether better-sqlite3 lacks its native module. It then throws a list of all paths that it tried. */
+function hasNoNativePart(error: unknown): boolean {
+  return getSqliteCode(error) === 'ERR_DLOPEN_FAILED' || /bindings file/.test(String(error))
 }
 
 /** Loads `node:sqlite`. Node 22.5 to 22.12 have it only behind a flag; without the flag, this returns undefined. */

@@ -59,7 +59,7 @@ describe('readOrCreateSecret', () => {
     ['with', linkSync],
     ['without', refuseLinks('EPERM')]
   ])('returns the secret of another process that was faster, %s hard links', (_what, link) => {
-    const faster = (from: string, to: string): void => {
+    const faster: typeof linkSync = (from, to) => {
       writeFileSync(to, 'a'.repeat(64), { flag: 'wx' })
       link(from, to)
     }

@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals'
 import { wallet } from 'express-did-auth/testing'
-import { mkdirSync, readdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { launchBrowser, openProfile } from '../../support/engines/browser.js'
@@ -74,10 +77,21 @@ async function run(project: string, args: string[], env: Record<string, string> 
   return { url, stop }
 }
 
+/** Runs `server.js` of an app until the work is done. Returns what it printed. */
+async function useWhileRunning(cwd: string, env: Record<string, string>, work: () => Promise<void>): Promise<string> {
+  const child = spawn(process.execPath, ['server.js'], { cwd, env: { ...process.env, ...env } })
+  afterTest(() => child.kill())
+  let shown = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text: Buffer) => (shown += text.toString()))
+  await once(child.stderr, 'data')
+  await work()
+  return shown
+}
+
 /** Starts the server of an app with the script `start` of its package.json, without the build before it. */
 function start(project: string, env?: Record<string, string>): Promise<RunningApp> {
   const { scripts } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8')) as { scripts: { start: string } }
-  const [, args = ''] = /node (--env-file.*)/.exec(scripts.start) ?? []
+  const [, args = ''] = /\bnode (.*)/.exec(scripts.start) ?? []
   return run(project, args.split(' '), env)
 }
 
@@ -109,6 +123,57 @@ describe('the app that `init` writes', () => {
     const { open, context } = await openProfile(browser)
     await expectLogin(await open(app.url), 'text=Try it with a temporary key')
     await context.close()
+  })
+
+  it('says which port it uses, that SERVICE_URL differs, and which address to open', async () => {
+    const project = join(projects, 'app')
+    const [port, other] = [String(await freePort()), String(await freePort())]
+    const SERVICE_URL = `http://localhost:${port}`
+    const shown = await useWhileRunning(project, { PORT: other, SERVICE_URL }, async () => {
+      const { open, context } = await openProfile(browser, [alice])
+      const page = await open(`http://localhost:${other}`)
+      await page.click(alicesButton)
+      await page.waitForSelector(`text=This page is not at the address of its service. Open ${SERVICE_URL}.`)
+      const atNumber = await open(`http://127.0.0.1:${other}`)
+      await atNumber.click(alicesButton)
+      await atNumber.waitForSelector(`text=Open ${SERVICE_URL}.`)
+      await context.close()
+    })
+    expect(shown).toBe(
+      `Listening on port ${other}. Open ${SERVICE_URL}\n` +
+        `Logins at http://localhost:${other} are refused: set SERVICE_URL=http://localhost:${other} in .env\n`
+    )
+  })
+
+  it('listens on the port in SERVICE_URL, and says in one line that it is used', async () => {
+    const project = join(projects, 'app')
+    const busy = createServer().listen(0)
+    await once(busy, 'listening')
+    afterTest(() => busy.close())
+    const port = String((busy.address() as AddressInfo).port)
+    const { status, stderr } = spawnSync(process.execPath, ['server.js'], {
+      cwd: project,
+      env: { ...process.env, SERVICE_URL: `http://localhost:${port}` },
+      encoding: 'utf8'
+    })
+    expect(status).toBe(1)
+    expect(stderr.trim().split('\n')).toEqual([
+      expect.stringMatching(`EADDRINUSE.*${port}. .*change the number of SERVICE_URL`)
+    ])
+  })
+
+  it('says what to do in a clone without .env', async () => {
+    const project = await write('cloned')
+    rmSync(join(project, '.env'))
+    const { status, stderr } = spawnSync(process.execPath, ['server.js'], { cwd: project, encoding: 'utf8' })
+    expect(status).toBe(1)
+    expect(stderr).toMatch(/^The file \.env .* is missing\..*\n {2}cp \.env\.example \.env\n {2}node -p ".*"\n$/)
+    // The commands of the message, and of README.md.
+    const env = readFileSync(join(project, '.env.example'), 'utf8')
+    const newKey = () =>
+      spawnSync('node', ['-p', "crypto.randomBytes(32).toString('hex')"], { encoding: 'utf8' }).stdout.trim()
+    writeFileSync(join(project, '.env'), env.replaceAll(/(?<==)$/gm, newKey))
+    await runLoginTest(project)
   })
 
   it('stores its tokens in cookies with --cookies', async () => {
@@ -160,11 +225,6 @@ describe('the app that `init` writes', () => {
     await runLoginTest(project)
     await runIn(project, process.execPath, '../node_modules/vite/bin/vite.js', 'build', '--logLevel=error')
     await expectLoginOfAlice(await start(project))
-    const [port, apiPort] = [String(await freePort()), String(await freePort())]
-    for (const name of ['vite.config.js', 'dev.js']) {
-      const text = readFileSync(join(project, name), 'utf8')
-      writeFileSync(join(project, name), text.replaceAll('3000', port).replaceAll('3010', apiPort))
-    }
-    await expectLoginOfAlice(await run(project, ['dev.js'], { PORT: port }))
+    await expectLoginOfAlice(await run(project, ['dev.js']))
   })
 })

@@ -38,7 +38,8 @@ import { postgresStore } from 'express-did-auth/stores/postgres'
 import { redisQuotas, redisStore } from 'express-did-auth/stores/redis'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
 import { signedIn, storeContract, testConfig, wallet } from 'express-did-auth/testing'
-import { accessTokenVerifier, requireToken, type VerifiedToken } from 'express-did-auth/verify'
+import type {} from 'express-did-auth/types'
+import { accessTokenVerifier, requireToken, toAuthInfo, type VerifiedToken } from 'express-did-auth/verify'
 
 const config: DidAuthConfig = {
   challengeSecret: 'secret',
@@ -70,6 +71,7 @@ export const forgotten = didAuth.fetch(new Request('https://service.example'), {
 export const found = async (request: Request): Promise<string> =>
   (await didAuth.authenticate(request, { clientAddress: '192.0.2.1' })).auth.canonicalDid
 export const verified: Promise<VerifiedToken> = verify.request(new Request('https://service.example'))
+export const clientId = (req: express.Request): string => toAuthInfo(req).clientId
 export const answer = async (): Promise<Response> => (await signedIn(app, wallet('alice')))('/profile/1')
 `
 

@@ -20,7 +20,7 @@ export function setupByFetch(app: ExpressApp, config: DidAuthConfig): RequireDid
       const request = toRequest(req, res)
       didAuth.authenticate(request, { ...options, optional, ...contextOf(req) }).then(
         (authentication) => {
-          Object.assign(req, authentication ?? {})
+          Object.assign(req, authentication ?? { user: undefined, auth: undefined })
           next()
         },
         (error: unknown) => sendResponse(didAuth.errorResponse(error, request), res)

@@ -24,6 +24,8 @@ export const serviceUrl = 'https://relay.example'
 
 export interface TestRelayOptions {
   store?: Store
+  /** Default: {@link serviceUrl}. */
+  serviceUrl?: string
   /** Whether sessions are in a file, as in production, if no store is given. */
   hasSessionFile?: boolean
   node?: IpfsNode
@@ -90,7 +92,7 @@ export async function startTestRelay(
     const shell = {
       env,
       identity,
-      serviceUrl,
+      serviceUrl: options.serviceUrl ?? serviceUrl,
       serviceUrls,
       listenUrls,
       metrics,

@@ -1,12 +1,15 @@
-// An MCP server that machines log in to with a DID: `npm install express express-did-auth @modelcontextprotocol/sdk`.
-// Clients of MCP find the login by themselves: the 401 of /mcp names the metadata of this resource, and they name the
-// token endpoint. The login and the MCP server may also be two services, see the reference.
+/**
+ * An MCP server that machines log in to with a DID:
+ * `npm install express express-did-auth @modelcontextprotocol/server @modelcontextprotocol/node`. Clients of MCP find the
+ * login by themselves: the 401 of /mcp names the metadata of this resource, and they name the token endpoint. The login
+ * and the MCP server may also be two services, see the reference. examples/mcp-server-sdk1.ts uses version 1 of the SDK.
+ */
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
-import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { toNodeHandler } from '@modelcontextprotocol/node'
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import express from 'express'
 import { es256kSigner, setupDidAuth } from 'express-did-auth'
-import { protectedResource, requireToken, resourceTokenVerifier } from 'express-did-auth/verify'
+import { protectedResource, requireToken, resourceTokenVerifier, toAuthInfo } from 'express-did-auth/verify'
 
 const serviceUrl = 'http://localhost:3000'
 const resource = `${serviceUrl}/mcp`
@@ -30,24 +33,24 @@ const metadata = protectedResource({ resource, authorizationServers: [serviceUrl
 const verify = resourceTokenVerifier({ issuer: serviceUrl, audience: resource, keys: resourceKeys })
 app.use(metadata.handler)
 
-const calls = new Map()
+const calls = new Map<unknown, number>()
 
-function createServer() {
+function createServer(): McpServer {
   const server = new McpServer({ name: 'counter', version: '1.0.0' })
   const description = 'Counts the calls of each machine.'
-  // `authInfo` is `req.auth` of the request.
-  server.registerTool('count', { description }, ({ authInfo: { canonicalDid } }) => {
-    calls.set(canonicalDid, (calls.get(canonicalDid) ?? 0) + 1)
-    return { content: [{ type: 'text', text: `${canonicalDid}: ${calls.get(canonicalDid)}` }] }
+  // What `toAuthInfo` returned for the request. `extra` has the members of `req.auth`.
+  server.registerTool('count', { description }, ({ http }) => {
+    const did = http?.authInfo?.extra?.canonicalDid
+    const count = (calls.get(did) ?? 0) + 1
+    calls.set(did, count)
+    return { content: [{ type: 'text', text: `${String(did)}: ${String(count)}` }] }
   })
   return server
 }
 
-app.post('/mcp', requireToken(verify, { resourceMetadata: metadata.url }), express.json(), async (req, res) => {
-  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true })
-  res.on('close', () => void transport.close())
-  await createServer().connect(transport)
-  await transport.handleRequest(req, res, req.body)
+const answer = toNodeHandler(createMcpHandler(createServer))
+app.post('/mcp', requireToken(verify, { resourceMetadata: metadata.url }), express.json(), (req, res, next) => {
+  answer(Object.assign(req, { auth: toAuthInfo(req) }), res, req.body).catch(next)
 })
 app.listen(3000).on('listening', () => {
   console.log('http://localhost:3000')
