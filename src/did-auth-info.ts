@@ -39,7 +39,7 @@ export type AllowUser = (admitted: AdmittedUser) => boolean | Promise<boolean>
  * @param names - all names that the caller may use
  * @throws TypeError at the call of the application
  */
-export function assertOptions(options: { readonly allow?: unknown }, names: Readonly<Record<string, true>>): void {
+export function assertOptions(options: object, names: Readonly<Record<string, true>>): void {
   const unknown = Object.keys(options).find((name) => !Object.hasOwn(names, name))
   if (unknown !== undefined)
     throw new TypeError(`unknown option ${unknown}: the options are ${Object.keys(names).join(', ')}`)

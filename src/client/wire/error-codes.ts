@@ -27,8 +27,8 @@ export const UNAVAILABLE = [
   'The service cannot be reached. Check your network, and try again.',
   true
 ] as const
-/** The service rejects the origin of this page: its `trustedOrigins` must list it. */
-export const CROSS_ORIGIN = ['CROSS_ORIGIN', 'The service refused this page. Contact its operator.'] as const
+/** The service rejects the origin of this page, or of the URL in a device proof: its `trustedOrigins` must list it. */
+export const CROSS_ORIGIN = ['CROSS_ORIGIN', 'The service refused this client. Contact its operator.'] as const
 /** The response is not of this protocol: HTML, other JSON, a redirect, 404. */
 export const PROTOCOL = ['PROTOCOL', 'The service failed. Contact its operator.'] as const
 /** Status 412 of the vault: the list has another ETag than `ifMatch`, or exists despite `ifNoneMatch`. */
@@ -65,6 +65,8 @@ export const NOT_ENCRYPTED = [
   'NOT_ENCRYPTED',
   'An entry is not encrypted. Read it without an encryption key, then store it again.'
 ] as const
+/** WebCrypto is missing, because the page has neither https nor localhost. */
+export const INSECURE = ['INSECURE', 'This page is not secure. Use its https address.'] as const
 /** The browser has no WebAuthn, or the passkey lacks the PRF extension. */
 export const NO_PASSKEY = ['NO_PASSKEY', 'Your passkey does not work here. Choose another way.'] as const
 /** The secret opens no slot of the keyring, or a recovery code is mistyped. */

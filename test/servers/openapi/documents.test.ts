@@ -232,9 +232,9 @@ describe('the OpenAPI documents of auth and vault', () => {
   })
 
   it.each([
-    ['auth', ['/signup', '/auth', '/refresh-token', '/siwe/verify']],
+    ['auth', ['/signup', '/auth', '/refresh-token', '/siwe/verify', '/resource-token']],
     ['vault', ['/signup', '/auth', '/refresh-token']]
-  ] as const)('describe device proofs for each login and refresh: %s', (name, paths) => {
+  ] as const)('describe device proofs for each login, refresh and resource token: %s', (name, paths) => {
     const operations = listOperations(documents[name])
     const takesProof = ({ operation }: (typeof operations)[number]): boolean =>
       JSON.stringify(operation.parameters ?? []).includes('"#/components/parameters/DPoP"')
