@@ -1,8 +1,10 @@
 import { usesDisclosure, type SiweSettings } from '../config/settings.js'
+import { DidAuthError, errorStatuses } from '../errors.js'
 import type { ReadDeviceProof } from '../flows/device-binding.js'
 import { assertProofBudget, type Caller } from '../flows/limits.js'
 import { logIn, signUp } from '../flows/log-in.js'
 import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
+import { logOutByRefreshToken } from '../flows/manage-sessions.js'
 import type { Parts } from '../flows/parts.js'
 import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
@@ -78,5 +80,24 @@ async function answerProof<Login extends object>(
     () => kind.logIn(parts, login),
     ({ did }) => ({ did })
   )
+  await endReplacedSession(http, parts, request)
   return http.transport.answerTokens(parts, tokens, { user })
+}
+
+/**
+ * Ends the session of the refresh cookie, which the cookies of a login replace. No client could use or end it later. A
+ * failure is only logged, because the user is logged in.
+ */
+async function endReplacedSession(
+  { transport }: Pick<HttpParts, 'transport'>,
+  parts: Parts,
+  request: HttpRequest
+): Promise<void> {
+  try {
+    const refreshToken = transport.readRefreshCookie(request)
+    if (refreshToken !== undefined) await logOutByRefreshToken(parts, refreshToken)
+  } catch (error) {
+    if (error instanceof DidAuthError && errorStatuses[error.code] === 401) return
+    parts.logger.warn({ event: 'replaced-session', err: error }, 'the session that a login replaced was not ended')
+  }
 }

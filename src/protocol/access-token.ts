@@ -119,10 +119,20 @@ export function assertInForce(
   nowSeconds: number,
   maxLifetimeSeconds = Infinity
 ): void {
-  const latestExp = nowSeconds + maxLifetimeSeconds + NOT_BEFORE_TOLERANCE_SECONDS
-  if (claims.exp > latestExp) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
-  if (nowSeconds + NOT_BEFORE_TOLERANCE_SECONDS < claims.nbf) throw createRefusal('nbf', 'not in the future')
-  if (nowSeconds >= claims.exp) throw new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED')
+  const [secondsEarly, secondsLeft] = [claims.nbf - nowSeconds, claims.exp - nowSeconds]
+  const maxSecondsLeft = maxLifetimeSeconds + NOT_BEFORE_TOLERANCE_SECONDS
+  // First, because it names the cause if this clock is behind that of the issuer.
+  if (secondsEarly > NOT_BEFORE_TOLERANCE_SECONDS) {
+    const expected = `at most ${String(NOT_BEFORE_TOLERANCE_SECONDS)} s later than this clock`
+    throw createRefusal('nbf', expected, `${String(secondsEarly)} s later`)
+  }
+  if (secondsLeft > maxSecondsLeft) throw createExpiry(`at most ${String(maxSecondsLeft)} s left`, secondsLeft)
+  if (secondsLeft <= 0) throw createExpiry('later than this clock', secondsLeft)
+}
+
+function createExpiry(expected: string, secondsLeft: number): DidAuthError {
+  const got = secondsLeft > 0 ? `${String(secondsLeft)} s left` : `${String(-secondsLeft)} s ago`
+  return new DidAuthError('ERR_ACCESS_TOKEN_EXPIRED', { reason: { check: 'exp', expected, got } })
 }
 
 /**

@@ -72,7 +72,10 @@ export function parseDeviceProof(received: unknown): DeviceProof {
 export function assertProvesRequest({ htm, htu }: DeviceProof, { method, origins, paths }: ProvedRequest): void {
   if (htm !== method) throw createProofRefusal('htm', method)
   const url = parseHttpUrl(htu)
-  if (url === undefined || !origins.has(url.origin)) throw createProofRefusal('htu', 'an origin of this service')
+  if (url === undefined || !origins.has(url.origin)) {
+    const facts = { expected: [...origins], got: url?.host.slice(0, 255), option: 'trustedOrigins' }
+    throw new DidAuthError('ERR_DEVICE_PROOF', { reason: { check: 'htu', ...facts } })
+  }
   if (url.username + url.password !== '' || !paths.includes(url.pathname)) {
     throw createProofRefusal('htu', 'the path of this request', paths)
   }

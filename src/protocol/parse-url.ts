@@ -1,12 +1,18 @@
-/** Whether the host name of a URL (without port) is this machine. */
+/** Host names of this machine for every resolver. */
+const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/
+
+/** Whether the host name of a URL (without port) is this machine for browsers, which includes names below `localhost`. */
 export function isLoopbackHost(hostname: string): boolean {
-  return /^(?:localhost|.*\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
+  return LOOPBACK.test(hostname) || hostname.endsWith('.localhost')
 }
 
-/** Whether a value is a URL that others can neither read nor change in transit: https, or http on this machine. */
+/**
+ * Whether a value is a URL that others can neither read nor change in transit: https, or http on this machine. Names
+ * below `localhost` do not count, because the resolver of a server may ask the network for them.
+ */
 export function isSecureUrl(value: unknown): value is string {
   const url = typeof value === 'string' ? parseUrl(value) : undefined
-  return url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname))
+  return url?.protocol === 'https:' || (url?.protocol === 'http:' && LOOPBACK.test(url.hostname))
 }
 
 /** Parses a URL; undefined if it is invalid. `URL.canParse` of Node 20, once optimised, refuses letters such as ü. */

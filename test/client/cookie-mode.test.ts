@@ -82,6 +82,8 @@ describe('DidAuthClient in cookie mode', () => {
   })
 
   it('stays signed in when a response is lost: the next page refreshes an hour later', async () => {
+    // The closed page has no time limits any more.
+    fakeClientTime()
     const auth = await outdated()
     const { arrived } = service.hold('/refresh-token')
     void requestStatus(auth)

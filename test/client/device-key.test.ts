@@ -177,11 +177,11 @@ describe('a client with deviceKey', () => {
 
   it('fails to log in if the service refuses the proof, and tells users to contact the operator', async () => {
     // The service does not know this address, which the proof names.
-    const auth = service.client(options({ url: service.url, fetch: service.fetch }))
+    const auth = service.client(options({ url: service.url, fetch: service.fetch, serviceUrl: undefined }))
     expect(await catchFailure(auth.logIn())).toMatchObject({
       code: 'CROSS_ORIGIN',
       serverCode: 'ERR_DEVICE_PROOF',
-      userMessage: 'The service refused this page. Contact its operator.'
+      userMessage: 'The service refused this client. Contact its operator.'
     })
   })
 
@@ -268,6 +268,28 @@ it('reports a session in cookies as bound only if the service says so', async ()
   const fetch = new CookieJar().wrap(fetchByUrl)
   const auth = await logIn({ mode: 'cookie', storage: createSharedStorage(), fetch, deviceKey })
   expect([proofs('/auth').length, auth.session?.isDeviceBound]).toEqual([1, undefined])
+})
+
+it.each(['https://service.example', 'https://service.example/v1/'])(
+  'a client at an internal address proves the origin of serviceUrl, %s',
+  async (serviceUrl) => {
+    const auth = await outdated({ url: service.url, fetch: service.fetch, serviceUrl })
+    expect(auth.session).toMatchObject({ isDeviceBound: true })
+    expect((await auth.fetch('/me', { deviceProof: true })).status).toBe(200)
+    for (const path of ['/auth', '/refresh-token', '/me'])
+      expect(decodeJwt(proofs(path)[0]!).htu).toBe(`https://service.example${path}`)
+  }
+)
+
+it('a refused URL of a proof is logged with its host, the expected origins and the option', async () => {
+  const refused = service.signedIn({ url: service.url, fetch: service.fetch, serviceUrl: undefined, deviceKey: true })
+  await expect(refused).rejects.toMatchObject({
+    serverCode: 'ERR_DEVICE_PROOF',
+    userMessage: expect.not.stringContaining('page')
+  })
+  const { host } = new URL(service.url)
+  const reason = { check: 'htu', got: host, expected: [url], option: 'trustedOrigins' }
+  expect(service.log.map(({ fields }) => fields)).toContainEqual(expect.objectContaining({ reason }))
 })
 
 describe('tokenFor of a bound session', () => {

@@ -8,6 +8,7 @@ import {
   fakeClientTime,
   createPlainWallet,
   setGlobals,
+  requestStatus,
   startClientService
 } from '../support/servers/client-service.js'
 import { createCredentialJwt } from '../support/fixtures/credentials.js'
@@ -20,6 +21,44 @@ let service: ClientService
 beforeEach(async () => {
   service = await startClientService()
 })
+
+describe('two logins at once', () => {
+  it('share one prompt and one session with the same wallet', async () => {
+    const wallet = createWatchedWallet(alice)
+    const auth = service.client({ wallet })
+    const sessions = await Promise.all([auth.logIn(), auth.logIn(), auth.logIn()])
+    expect([wallet.signed.length, service.count('/auth'), new Set(sessions).size]).toEqual([1, 1, 1])
+    const [signedUp, again] = await Promise.all([auth.signUp(), auth.signUp()])
+    expect([wallet.signed.length, signedUp]).toEqual([2, again])
+  })
+
+  it('are two with different wallets or signals, and a failed one is not shared later', async () => {
+    const [one, two] = [createWatchedWallet(alice), createWatchedWallet(createNumberedWallet(2))]
+    const auth = service.client()
+    const aborted = auth.logIn({ wallet: one, signal: AbortSignal.abort(new Error('closed')) })
+    await Promise.all([
+      expect(aborted).rejects.toThrow('closed'),
+      auth.logIn({ wallet: one }),
+      auth.logIn({ wallet: two })
+    ])
+    expect([one.signed.length, two.signed.length]).toEqual([1, 1])
+    await auth.logIn({ wallet: one })
+    expect(one.signed).toHaveLength(2)
+  })
+})
+
+describe('a login', () =>
+  it('ends the session that it replaces, also that of another account', async () => {
+    const auth = await service.signedIn()
+    await auth.logIn({ wallet: createPlainWallet(createNumberedWallet(2)) })
+    await auth.logIn({ wallet: createPlainWallet(alice) })
+    await until(() => service.exchanges.filter(({ path, status }) => path === '/logout' && status === 200).length === 2)
+    for (const { did } of [alice, createNumberedWallet(2)]) {
+      const active = await service.requireDid.sessions.list(did)
+      expect(active.map(({ sessionId }) => sessionId)).toEqual(did === alice.did ? [auth.session?.sessionId] : [])
+    }
+    expect(await requestStatus(auth)).toBe(200)
+  }))
 
 describe('DidAuthClient.logIn', () => {
   it('opens a session that fetch uses on guarded routes', async () => {

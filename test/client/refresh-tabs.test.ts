@@ -113,6 +113,8 @@ describe('DidAuthClient: a refresh whose response is lost', () => {
   })
 
   it('is completed by the next page, long after the grace period, if the page was closed', async () => {
+    // The closed page has no time limits any more.
+    fakeClientTime()
     const storage = createSharedStorage()
     const [auth] = await openTabs(service, 1, storage)
     service.clock.seconds += 700

@@ -143,7 +143,7 @@ describe('DidAuthClient.logIn', () => {
     service.clock.seconds += 300
     await auth.logIn()
     const paths = ['/request-auth', '/request-auth', '/auth']
-    expect(service.paths()).toEqual([...paths, ...paths])
+    expect(service.paths()).toEqual([...paths, ...paths, '/logout'])
   })
 })
 
@@ -209,10 +209,13 @@ describe('connectWallet', () => {
     })
   })
 
-  it.each([0, 65, 97, 1_500, 8_192])('accepts a signature of %d bytes, which a contract account makes', async (bytes) => {
-    const signature = `0x${'ab'.repeat(bytes)}`
-    expect(await (await connectWallet(provider({ personal_sign: signature }))).signMessage('text')).toBe(signature)
-  })
+  it.each([0, 65, 97, 1_500, 8_192])(
+    'accepts a signature of %d bytes, which a contract account makes',
+    async (bytes) => {
+      const signature = `0x${'ab'.repeat(bytes)}`
+      expect(await (await connectWallet(provider({ personal_sign: signature }))).signMessage('text')).toBe(signature)
+    }
+  )
 
   it.each(['0xabc', `0x${'ab'.repeat(8_193)}`, '', '0x zz', null])('refuses the signature %s', async (signature) => {
     const { signMessage } = await connectWallet(provider({ personal_sign: signature }))
@@ -229,7 +232,10 @@ describe('connectWallet', () => {
   it('names the text that a contract account has to sign', async () => {
     const wallet = provider({ personal_sign: `0x${'ab'.repeat(97)}` })
     const service = await startClientService()
-    const error = await service.client({ wallet }).logIn().catch((thrown: unknown) => thrown)
+    const error = await service
+      .client({ wallet })
+      .logIn()
+      .catch((thrown: unknown) => thrown)
     expect(error).toMatchObject({ message: "Not 65 bytes of hex. Contracts log in with message: 'siwe'" })
   })
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals'
 import { createCookieHeader, setCookies, signUpChallenge, readCookieTokens } from '../support/servers/app-client.js'
-import { testApp } from '../support/servers/test-app.js'
+import { breakableStore, testApp } from '../support/servers/test-app.js'
 import { createLoginText, createNumberedWallet } from '../support/fixtures/fixtures.js'
 
 const wallet = createNumberedWallet(1)
@@ -47,6 +47,34 @@ describe.each(['', '__Host-'] as const)("cookies with the prefix '%s'", (prefix)
     expect(readCookies(ended)).toEqual(both(CLEARED))
     for (const cookie of setCookies(ended)) expect(cookie).toMatch(/^[\w-]+=; .*Expires=Thu, 01 Jan 1970 00:00:00 GMT/)
     await send('/refresh-token', next).expect(401, 'Invalid refresh token')
+  })
+})
+
+describe('a login in cookie mode', () => {
+  it('ends the session whose refresh cookie it replaces, after its proof was accepted', async () => {
+    const { send, createSignedLogin, Cookie } = await loggedIn()
+    await send('/auth', Cookie, { did: wallet.did, sig: `0x${'11'.repeat(65)}` }).expect(401)
+    const refreshed = createCookieHeader(await send('/refresh-token').expect(200))
+    const replaced = createCookieHeader(await send('/auth', refreshed, await createSignedLogin()).expect(200))
+    await send('/refresh-token', refreshed).expect(401, 'Invalid refresh token')
+    await send('/refresh-token', replaced).expect(200)
+  })
+
+  it.each(['refresh-token=unknown', 'refresh-token=a; refresh-token=b'])(
+    'succeeds with the cookie %s',
+    async (cookie) => {
+      const { send, createSignedLogin } = await loggedIn()
+      await send('/auth', cookie, await createSignedLogin(createNumberedWallet(2))).expect(200)
+    }
+  )
+
+  it('succeeds while the store cannot end the other session, and logs that', async () => {
+    const { store, state } = breakableStore('endSession')
+    const test = await testApp({ useCookies: true, store })
+    const Cookie = await test.logInForCookies()
+    state.isBroken = true
+    await test.post('/auth', await test.createSignedLogin(createNumberedWallet(2)), { Cookie }).expect(200)
+    expect(JSON.stringify(test.log)).toContain('replaced-session')
   })
 })
 

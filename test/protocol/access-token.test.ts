@@ -264,12 +264,27 @@ describe('maxLifetimeSeconds', () => {
   it('allows any lifetime if it is absent', () =>
     expect(verify(forgeToken({ exp: NOW + 1_000_000 })).exp).toBe(NOW + 1_000_000))
 
-  it('calls a token from before the clock was set back expired, so that its client requests another', () => {
+  it('names the distance to `nbf` for a clock that is behind, with any lifetime', () => {
     const claims = verify(forgeToken({}))
-    const setBack = NOW - 3_600
-    expect(() => assertInForce(claims, setBack, maxLifetimeSeconds)).toThrow(refusal('ERR_ACCESS_TOKEN_EXPIRED'))
     expect(() => assertInForce(claims, NOW - 5, maxLifetimeSeconds)).not.toThrow()
-    expect(() => assertInForce(claims, setBack)).toThrow(refusal('ERR_ACCESS_TOKEN'))
+    for (const [seconds, limit] of [
+      [6, maxLifetimeSeconds],
+      [6, Infinity],
+      [3_600, maxLifetimeSeconds]
+    ] as const) {
+      const reason = { check: 'nbf', expected: 'at most 5 s later than this clock', got: `${seconds} s later` }
+      const error = expect.objectContaining({ code: 'ERR_ACCESS_TOKEN', reason }) as unknown as Error
+      expect(() => assertInForce(claims, NOW - seconds, limit)).toThrow(error)
+    }
+  })
+
+  it.each([
+    [NOW + 606, 'at most 605 s left', '606 s left'],
+    [NOW, 'later than this clock', '0 s ago'],
+    [NOW - 30, 'later than this clock', '30 s ago']
+  ])('says how far `exp` %d is off', (exp, expected, got) => {
+    const error = expect.objectContaining({ code: 'ERR_ACCESS_TOKEN_EXPIRED', reason: { check: 'exp', expected, got } })
+    expect(() => assertInForce({ nbf: NOW - 600, exp }, NOW, maxLifetimeSeconds)).toThrow(error as unknown as Error)
   })
 
   it('never calls a forged token expired with a lifetime limit', () => {

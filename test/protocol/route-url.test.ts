@@ -1,5 +1,20 @@
 import { describe, expect, it } from '@jest/globals'
-import { createRouteUrl } from '../../src/protocol/parse-url.js'
+import { createRouteUrl, isLoopbackHost, isSecureUrl } from '../../src/protocol/parse-url.js'
+
+describe('a URL that nobody else can read', () => {
+  it.each(['https://a.example', 'http://localhost:3000', 'http://127.0.0.1', 'http://127.8.9.1', 'http://[::1]:1'])(
+    'is %s',
+    (url) => expect(isSecureUrl(url)).toBe(true)
+  )
+
+  // A server's resolver may ask the network for a name below `localhost`.
+  it.each(['http://x.localhost', 'http://localhost.', 'http://localhost.example', 'http://128.0.0.1', 'http://[::2]'])(
+    'is not %s',
+    (url) => expect(isSecureUrl(url)).toBe(false)
+  )
+
+  it('differs from what a browser calls this machine', () => expect(isLoopbackHost('x.localhost')).toBe(true))
+})
 
 describe('createRouteUrl', () => {
   it.each([

@@ -10,7 +10,8 @@ import {
   IV_BYTES,
   KEY_BYTES,
   randomBytes,
-  utf8
+  utf8,
+  getSubtle
 } from '../wire/seal.js'
 import type { Bytes } from '../wire/seal.js'
 import { KEYRING_KEY, type VaultClient } from '../vault/vault-client.js'
@@ -204,9 +205,9 @@ async function parseKeyring(
  */
 async function computeMac(root: Bytes, did: string, slots: readonly KeyringSlot[]): Promise<string> {
   const key = await hkdf(root, utf8(''), 'did-auth keyring mac 1')
-  const imported = await crypto.subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
+  const imported = await getSubtle().importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
   const text = JSON.stringify([1, did, slots.map((slot) => NAMES.map((name) => slot[name]))])
-  return encodeBase64url(new Uint8Array(await crypto.subtle.sign('HMAC', imported, utf8(text))))
+  return encodeBase64url(new Uint8Array(await getSubtle().sign('HMAC', imported, utf8(text))))
 }
 
 async function createSlot(root: Bytes, did: string, unlocker: Unlocker, label: string): Promise<KeyringSlot> {
@@ -222,6 +223,8 @@ async function createSlot(root: Bytes, did: string, unlocker: Unlocker, label: s
 
 /** Returns the root key of the first slot that opens. @throws DidAuthClientError LOCKED */
 async function unlockRoot(slots: readonly KeyringSlot[], did: string, unlock: Unlocker): Promise<Bytes> {
+  // Otherwise its absence would look like a wrong secret.
+  getSubtle()
   let secret: Bytes | undefined
   for (const slot of slots.filter(({ type }) => type === unlock.type)) {
     // A wallet has another secret for each slot.
@@ -249,7 +252,7 @@ async function sealSlot(
 
 /** Derives 32 bytes by HKDF-SHA256 (RFC 5869). */
 async function hkdf(secret: Bytes, salt: Bytes, info: string): Promise<Bytes> {
-  const key = await crypto.subtle.importKey('raw', secret, 'HKDF', false, ['deriveBits'])
+  const key = await getSubtle().importKey('raw', secret, 'HKDF', false, ['deriveBits'])
   const algorithm = { name: 'HKDF', hash: 'SHA-256', salt, info: utf8(info) }
-  return new Uint8Array(await crypto.subtle.deriveBits(algorithm, key, 256))
+  return new Uint8Array(await getSubtle().deriveBits(algorithm, key, 256))
 }

@@ -1,6 +1,6 @@
 import type { DeviceKeyPair } from '../wire/browser.js'
 import { parseFields } from '../wire/json.js'
-import { concatBytes, decodeBase64url, encodeHex, type Bytes } from '../wire/seal.js'
+import { concatBytes, decodeBase64url, encodeHex, getSubtle, type Bytes } from '../wire/seal.js'
 
 /** A private key as JWK: P-256, Ed25519 or secp256k1 (RFC 7518, section 6.2; RFC 8037; RFC 8812). */
 export type MachineJwk = { readonly [Member in 'kty' | 'crv' | 'x' | 'y' | 'd']?: string | undefined }
@@ -44,8 +44,8 @@ const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
  * console.log(JSON.stringify({ did, privateKey }))
  */
 export async function createMachineKey(): Promise<{ did: string; privateKey: MachineJwk }> {
-  const pair = await crypto.subtle.generateKey(P256, true, ['sign', 'verify'])
-  const { kty, crv, x, y, d } = (await crypto.subtle.exportKey('jwk', pair.privateKey)) as MachineJwk
+  const pair = await getSubtle().generateKey(P256, true, ['sign', 'verify'])
+  const { kty, crv, x, y, d } = (await getSubtle().exportKey('jwk', pair.privateKey)) as MachineJwk
   // A compressed point starts with 2 or 3, as y is even or odd.
   const parity = (decodeBase64url(y ?? '').at(-1) ?? 0) % 2
   const point = concatBytes([P256_MULTICODEC, [2 + parity], decodeBase64url(x ?? '')])
@@ -60,9 +60,10 @@ function encodeBase58(bytes: Bytes): string {
   return text
 }
 
-/** Loads a key. @throws TypeError for a key of another kind */
+/** Loads a key. @throws TypeError for a key of another kind; DidAuthClientError INSECURE */
 export async function loadSigner(key: MachineKey): Promise<MachineSigner> {
   if (key.sign) return { alg: key.alg, sign: key.sign }
+  getSubtle()
   try {
     return await importKey(key.privateKey)
   } catch (cause) {
@@ -80,8 +81,8 @@ async function importKey(key: MachineJwk | MachineCryptoKey | string): Promise<M
   const [alg, rule] = namedCurve === 'P-256' ? (['ES256', P256] as const) : (['EdDSA', ED25519] as const)
   const cryptoKey = algorithm
     ? (key as MachineCryptoKey)
-    : await crypto.subtle.importKey('jwk', { kty, crv, x, y, d } as object, rule, false, ['sign'])
-  return { alg, sign: async (input) => new Uint8Array(await crypto.subtle.sign(rule, cryptoKey, input)) }
+    : await getSubtle().importKey('jwk', { kty, crv, x, y, d } as object, rule, false, ['sign'])
+  return { alg, sign: async (input) => new Uint8Array(await getSubtle().sign(rule, cryptoKey, input)) }
 }
 
 /** Creates a signer by a key of secp256k1. @throws Error for other text */
@@ -89,7 +90,7 @@ async function createHexSigner(hex: string): Promise<MachineSigner> {
   const { secp256k1 } = await import('@noble/curves/secp256k1.js')
   if (!secp256k1.utils.isValidSecretKey(hex)) throw new Error('not a key of secp256k1')
   const sign: SignBytes = async (input) => {
-    const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', input))
+    const hash = new Uint8Array(await getSubtle().digest('SHA-256', input))
     return secp256k1.sign(hash, hex, { lowS: true }).toBytes('compact')
   }
   return { alg: 'ES256K', sign }

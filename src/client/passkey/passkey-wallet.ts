@@ -4,6 +4,8 @@ import { sha256 } from '@noble/hashes/sha2.js'
 import { keccak_256 } from '@noble/hashes/sha3.js'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { askPasskey } from '../wallets/ask-passkey.js'
+import { NO_PASSKEY } from '../wire/error-codes.js'
+import { DidAuthClientError } from '../wire/errors.js'
 import { decodeBase64url, encodeBase64url, utf8 } from '../wire/seal.js'
 import { pause } from '../wire/timing.js'
 import type { PlainWallet } from '../wallets/wallet.js'
@@ -45,7 +47,7 @@ export interface PasskeyWallet extends PlainWallet {
 
 /**
  * Creates a passkey, which the user confirms, and returns its wallet. A passkey that computes no secret during its
- * creation shows a second prompt.
+ * creation shows a second prompt. If that fails, the error has `passkeyId`, and another call creates no second passkey.
  *
  * @param options - `userName` is the name in the user's list of passkeys
  * @throws DidAuthClientError NO_PASSKEY without the PRF extension, USER_REJECTED, WALLET. If a new passkey turns out to
@@ -68,7 +70,7 @@ async function createPasskeyWallet(options: PasskeyOptions & { readonly userName
   const { id, secret } = await askPasskey({ ...options, context: CONTEXT })
   const passkeyId = encodeBase64url(new Uint8Array(id))
   let cachedKey: Uint8Array | undefined = derivePrivateKey(secret, rpId)
-  const address = `0x${bytesToHex(keccak_256(secp256k1.getPublicKey(cachedKey, false).subarray(1))).slice(-40)}`
+  const address = computeAddress(cachedKey)
   void pause(CACHE_SECONDS).then(() => {
     cachedKey?.fill(0)
     cachedKey = undefined
@@ -94,6 +96,12 @@ export function passkeyWallet(
   const sign = async (hash: Uint8Array): Promise<Uint8Array> => {
     const question = { rpId, id: decodeBase64url(passkeyId).buffer, context: CONTEXT }
     const key = takeKey() ?? derivePrivateKey((await askPasskey(question)).secret, rpId)
+    // iOS before 18.4 gives another secret when it creates a passkey than later.
+    if (computeAddress(key) !== address.toLowerCase()) {
+      key.fill(0)
+      const userMessage = 'Your passkey gives another key than before. Choose another way.'
+      throw new DidAuthClientError(NO_PASSKEY, { userMessage })
+    }
     const signature = secp256k1.sign(hash, key).toBytes('recovered')
     key.fill(0)
     return signature
@@ -118,6 +126,11 @@ export function passkeyWallet(
       return `${content}.${encodeBase64url(signature.slice(1))}`
     }
   }
+}
+
+/** Computes the address of a private key, `0x` and 40 hex digits in lower case. */
+function computeAddress(key: Uint8Array): string {
+  return `0x${bytesToHex(keccak_256(secp256k1.getPublicKey(key, false).subarray(1))).slice(-40)}`
 }
 
 /**

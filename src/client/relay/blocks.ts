@@ -1,4 +1,4 @@
-import { encodeHex, concatBytes, type Bytes } from '../wire/seal.js'
+import { concatBytes, encodeHex, getSubtle, type Bytes } from '../wire/seal.js'
 
 /** Sizes with which IPFS nodes split content, so that CIDs match: bytes per leaf and links per node. */
 export const LEAF_BYTES = 262_144
@@ -31,7 +31,7 @@ function split<T>(length: number, size: number, mapPart: (start: number, end: nu
 
 /** Creates the tree of one block: raw content, or a dag-pb node. */
 export async function createTree(isRaw: boolean, bytes: Bytes, size = bytes.length, total = size): Promise<Tree> {
-  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
+  const hash = new Uint8Array(await getSubtle().digest('SHA-256', bytes))
   return { cid: concatBytes([[1, isRaw ? 0x55 : 0x70, 0x12, 32], hash]), size, total }
 }
 

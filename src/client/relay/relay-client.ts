@@ -14,7 +14,7 @@ import {
   type Bytes
 } from '../wire/seal.js'
 import { crypt, IV_BYTES, KEY_BYTES, randomBytes } from '../wire/seal.js'
-import { raceWithAbort } from '../wire/timing.js'
+import { raceWithAbort, throwIfAborted } from '../wire/timing.js'
 import { computeCid } from './blocks.js'
 import type { RelayLogin } from './log-in.js'
 
@@ -146,7 +146,7 @@ export class RelayClient {
 
   async #readAnywhere(cid: string, options: OpenOptions = {}): Promise<Bytes> {
     const { gateways = [], signal } = options
-    signal?.throwIfAborted()
+    throwIfAborted(signal)
     const race = new AbortController()
     const readFromRelay = async (): Promise<Bytes> => {
       const file = utf8(await this.#withToken(`/file/${cid}`, 'file', undefined, { ...options, signal: race.signal }))

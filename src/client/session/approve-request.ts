@@ -4,7 +4,7 @@ import { PROTOCOL } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { isWord, parseFields, parseJson } from '../wire/json.js'
 import type { Setting } from './options.js'
-import { encodeBase64url, encodeHex, utf8 } from '../wire/seal.js'
+import { encodeBase64url, encodeHex, getSubtle, utf8 } from '../wire/seal.js'
 import { fetchChainId } from '../wallets/chain.js'
 import { connectWallet, type Wallet } from '../wallets/wallet.js'
 
@@ -78,5 +78,5 @@ export async function approveRequest(
 
 /** Computes SHA-256 in lower-case hexadecimal. */
 async function computeHash(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  return encodeHex(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)))
+  return encodeHex(new Uint8Array(await getSubtle().digest('SHA-256', bytes)))
 }

@@ -6,8 +6,8 @@ import { askDatabase } from './indexed-db.js'
 import type { Setting } from './options.js'
 import { askJson, canRepeat, mapToUnavailable, type Call } from '../wire/request.js'
 import { decodeJwt } from '../wire/jwt.js'
-import { createRandomText, encodeBase64url, utf8 } from '../wire/seal.js'
-import { createTimeoutSignal, raceWithAbort } from '../wire/timing.js'
+import { createRandomText, encodeBase64url, getSubtle, utf8 } from '../wire/seal.js'
+import { runWithin } from '../wire/timing.js'
 
 /** The user of a login, or the stored session of a refresh. */
 export interface DeviceUser {
@@ -102,7 +102,7 @@ function ownsKeys({ storage, usesCookies }: Setting): boolean {
 
 /** Limits the time for IndexedDB, which may never answer. @throws DidAuthClientError UNAVAILABLE */
 function limit<T>({ timeoutSeconds }: Setting, work: Promise<T>): Promise<T> {
-  return mapToUnavailable('deviceKey', undefined, () => raceWithAbort(work, createTimeoutSignal(timeoutSeconds)))
+  return mapToUnavailable('deviceKey', undefined, () => runWithin(timeoutSeconds, undefined, () => work))
 }
 
 /** Finds the key for a session. A browser that blocks IndexedDB has none. @throws Error of IndexedDB */
@@ -124,7 +124,7 @@ async function createKey(setting: Setting, user: DeviceUser): Promise<DeviceKeyP
   if (!device.nonce) return undefined
   const stored = await findKey(setting, user)
   if (stored) return stored
-  const created = await crypto.subtle.generateKey(ES256, false, ['sign', 'verify'])
+  const created = await getSubtle().generateKey(ES256, false, ['sign', 'verify'])
   const name = getKeyName(setting, user.did)
   if (ownsKeys(setting)) (device.keys ??= new Map<string, DeviceKeyPair>()).set(name, created)
   // Another tab may have added one in the meantime, which is then used.
@@ -139,13 +139,15 @@ function getKeyName({ name }: Setting, did: string): string {
 
 /** Creates a proof of RFC 9449, section 4.2. */
 async function createProof(
-  { device, wallSeconds }: Setting,
+  { device, wallSeconds, url: base, serviceUrl }: Setting,
   { privateKey, publicKey }: DeviceKeyPair,
   method: string,
   url: string,
   accessToken?: string
 ): Promise<string> {
-  const { subtle } = crypto
+  const subtle = getSubtle()
+  // `url` may be an internal address of the service, and a proof names the address that the service knows.
+  const publicUrl = url.startsWith(`${base}/`) && /^https?:/.test(String(serviceUrl)) ? serviceUrl : url
   const { kty, crv, x, y } = await subtle.exportKey('jwk', publicKey)
   const ath = accessToken ? encode(await subtle.digest('SHA-256', utf8(accessToken))) : undefined
   const content = [
@@ -153,7 +155,7 @@ async function createProof(
     {
       jti: createRandomText(),
       htm: method,
-      htu: url.replace(/[?#].*/, ''),
+      htu: new URL(String(publicUrl)).origin + new URL(url).pathname,
       iat: Math.floor(wallSeconds()),
       nonce: device.nonce,
       ath

@@ -45,6 +45,8 @@ export class DidAuthClient {
   #refreshing: Promise<void> | undefined
   /** The logout in flight. A login waits for it, because with cookies the logout would end the new session. */
   #loggingOut: Promise<void> | undefined
+  /** The login in flight, and what distinguishes it from others. */
+  #entering: { readonly key: readonly unknown[]; readonly login: Promise<ClientSession> } | undefined
   readonly #challenges: Challenges
   #siwe: SiweLogin | undefined
   #calls: SessionCalls | undefined
@@ -84,8 +86,8 @@ export class DidAuthClient {
   }
 
   /**
-   * Requests a challenge, gets it signed by the wallet, and opens a session. The previous session of this client stays
-   * open at the service; call {@link logOut} first to end it.
+   * Requests a challenge, gets it signed by the wallet, and opens a session. It ends the previous session of this client.
+   * Concurrent calls with the same wallet, text and signal share one login.
    *
    * @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, NO_WALLET, WALLET, CHALLENGE, REFUSED, RATE_LIMITED,
    * UNAVAILABLE, CROSS_ORIGIN, PROTOCOL; or the signal's reason
@@ -95,8 +97,12 @@ export class DidAuthClient {
   async logIn(options: LogInOptions = {}): Promise<ClientSession> {
     const { message = this.#setting.message } = options
     const loginOptions = this.#withWallet(options)
-    if (message === 'siwe') return (await this.siwe()).logIn(loginOptions)
-    return this.#enter(() => logIn(this.#setting, loginOptions, this.#challenges), loginOptions.wallet)
+    const { wallet, signal } = loginOptions
+    return this.#share([message, wallet, signal], async () =>
+      message === 'siwe'
+        ? (await this.siwe()).logIn(loginOptions)
+        : this.#enter(() => logIn(this.#setting, loginOptions, this.#challenges), wallet)
+    )
   }
 
   /**
@@ -108,8 +114,11 @@ export class DidAuthClient {
    */
   async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
     const signUpOptions = this.#withWallet({ ...this.#setting.signUp, ...options })
-    const { signUp } = await loadCode(() => import('./sign-up.js'))
-    return this.#enter(() => signUp(this.#setting, signUpOptions), signUpOptions.wallet)
+    const { wallet, signal } = signUpOptions
+    return this.#share(['signUp', wallet, signal], async () => {
+      const { signUp } = await loadCode(() => import('./sign-up.js'))
+      return this.#enter(() => signUp(this.#setting, signUpOptions), wallet)
+    })
   }
 
   /**
@@ -278,6 +287,16 @@ export class DidAuthClient {
     return (this.#refreshing ??= renewSession(this.#setting, this.#keeper, stale).finally(() => {
       this.#refreshing = undefined
     }))
+  }
+
+  /** Runs a login, unless the same one is in flight: a second click must not open a second session. */
+  #share(key: readonly unknown[], enter: () => Promise<ClientSession>): Promise<ClientSession> {
+    if (this.#entering && key.every((part, index) => part === this.#entering?.key[index])) return this.#entering.login
+    const login = enter().finally(() => {
+      if (this.#entering?.login === login) this.#entering = undefined
+    })
+    this.#entering = { key, login }
+    return login
   }
 
   /** Opens the session of a login, and uses its wallet from now on. */

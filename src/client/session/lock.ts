@@ -1,6 +1,6 @@
 import { browser } from '../wire/browser.js'
 import type { Setting } from './options.js'
-import { LOCK_SECONDS, raceWithAbort, createTimeoutSignal } from '../wire/timing.js'
+import { LOCK_SECONDS, runWithin } from '../wire/timing.js'
 
 /**
  * Runs a function under a lock that all tabs share. After 10 s it runs without the lock, because the tab that holds it
@@ -19,5 +19,5 @@ export function runWithLock<T>(setting: Setting, run: () => Promise<T>): Promise
     return runWithLease(setting, () => !started, once)
   }
   // Work that has started continues. If locks fail, as in a frame without an origin, it runs without a lock.
-  return raceWithAbort(locked(), createTimeoutSignal(LOCK_SECONDS)).catch(once)
+  return runWithin(LOCK_SECONDS, undefined, locked).catch(once)
 }

@@ -51,7 +51,7 @@ export async function loadSession(setting: Setting, keeper: SessionKeeper): Prom
   if (!isStored) await keeper.write(record)
 }
 
-/** Stores the session that a login has opened. */
+/** Stores the session that a login has opened, and ends the one that it replaces. */
 export async function startSession(
   setting: Setting,
   keeper: SessionKeeper,
@@ -74,7 +74,16 @@ export async function startSession(
     const userMessage = received ? undefined : 'Your browser stored no cookie. Open the page over https.'
     throw new DidAuthClientError(PROTOCOL, { message: `No session of ${did}. Check cookies`, userMessage })
   }
-  return keeper.start({ pair: createRandomText(), ...received, walletId, receivedAt: setting.wallSeconds() })
+  const { record: previous } = keeper
+  const session = await keeper.start({
+    pair: createRandomText(),
+    ...received,
+    walletId,
+    receivedAt: setting.wallSeconds()
+  })
+  // In cookie mode, the service ends the session of the cookies that it replaces.
+  if (previous && !usesCookies) sendLogout(setting, previous).catch(() => undefined)
+  return session
 }
 
 /**

@@ -217,7 +217,11 @@ export async function connectAndSignIn(auth: SiweAuth, provider: Eip1193Provider
 /** Whether the `URI` of an EIP-4361 text has the host of a URL. */
 function hasHost(message: string, url: string): boolean {
   const [, uri = ''] = /^URI: (\S+)$/m.exec(message) ?? []
-  return URL.canParse(uri) && new URL(uri).host === new URL(url).host
+  try {
+    return new URL(uri).host === new URL(url).host
+  } catch {
+    return false
+  }
 }
 
 /** Calls `wallet_connect`. Returns undefined if the wallet does not support it (EIP-1193, JSON-RPC 2.0). */

@@ -11,6 +11,7 @@ import {
   crypt,
   decodeBase64url,
   encodeBase64url,
+  getSubtle,
   IV_BYTES,
   KEY_BYTES,
   randomBytes,
@@ -224,6 +225,7 @@ export class VaultClient {
     if (version !== VERSION || extraParts.length > 0 || /[^\w-]/.test(ivText + sealedText)) {
       throw new DidAuthClientError(codes.NOT_ENCRYPTED)
     }
+    getSubtle()
     try {
       const [iv, sealed] = [decodeBase64url(ivText), decodeBase64url(sealedText)]
       return decodeUtf8(await crypt('decrypt', new Uint8Array(encrypt.key), iv, createContext(did, key), sealed))

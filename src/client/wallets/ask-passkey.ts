@@ -2,7 +2,16 @@ import { browser, type PasskeyAnswer } from '../wire/browser.js'
 import { NO_PASSKEY, USER_REJECTED, WALLET } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields } from '../wire/json.js'
-import { KEY_BYTES, randomBytes, utf8, type Bytes } from '../wire/seal.js'
+import { encodeBase64url, getSubtle, KEY_BYTES, randomBytes, utf8, type Bytes } from '../wire/seal.js'
+
+/** Browsers do not report which of the two happened. Some show no prompt without an authenticator. */
+const DECLINED = 'You declined, or have no passkey here. Try again, or choose another way.'
+
+/**
+ * Passkeys of this page by rpId that were created, and whose second prompt failed. Another attempt to create one must
+ * not give the user a second passkey, which would be another account.
+ */
+const unopened = new Map<string, ArrayBuffer[]>()
 
 /** A passkey and the purpose of its secret. Without `id` and `userName`, the user chooses a passkey. */
 interface Question {
@@ -30,31 +39,39 @@ export async function askPasskey(question: Question): Promise<{ readonly id: Arr
     throw new DidAuthClientError(NO_PASSKEY)
   }
   const type = 'public-key'
-  const first = await crypto.subtle.digest('SHA-256', utf8(context))
+  const created = unopened.get(rpId) ?? []
+  const toDescriptors = (ids: readonly ArrayBuffer[]) => ids.map((passkeyId) => ({ type, id: passkeyId }))
+  const first = await getSubtle().digest('SHA-256', utf8(context))
   const call = (verb: 'create' | 'get', options: object): Promise<PasskeyAnswer> => {
     const publicKey = { challenge: randomBytes(32), extensions: { prf: { eval: { first } } }, ...options }
     return credentials[verb]({ publicKey }).catch((cause: unknown) => {
-      if (parseFields(cause).name !== 'NotAllowedError') throw new DidAuthClientError(WALLET, { cause })
-      // Browsers do not report which of the two happened. Some show no prompt without an authenticator.
-      const userMessage = 'You declined, or have no passkey here. Try again, or choose another way.'
-      throw new DidAuthClientError(USER_REJECTED, { cause, userMessage })
+      const { name } = parseFields(cause)
+      const isDeclined = name === 'NotAllowedError'
+      // The passkey of this attempt, or of an earlier one, which the authenticator still has.
+      const existing = userName !== undefined && (id ?? (name === 'InvalidStateError' && created.at(-1)))
+      const passkeyId = existing ? encodeBase64url(new Uint8Array(existing)) : undefined
+      const userMessage = existing ? 'Your passkey exists. Choose Open.' : isDeclined ? DECLINED : undefined
+      throw new DidAuthClientError(isDeclined ? USER_REJECTED : WALLET, { cause, userMessage, passkeyId })
     })
   }
   let { id } = question
   if (userName !== undefined) {
-    const created = await call('create', {
+    const answer = await call('create', {
       rp: { id: rpId, name: rpId },
       user: { id: randomBytes(32), name: userName, displayName: userName },
       // ES256 and RS256: every authenticator supports one of them.
       pubKeyCredParams: [-7, -257].map((alg) => ({ type, alg })),
-      authenticatorSelection: { residentKey: 'required', userVerification: 'required' }
+      authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+      excludeCredentials: toDescriptors(created)
     })
-    id = created.rawId
-    const secret = readSecret(created)
+    id = answer.rawId
+    const secret = readSecret(answer)
     if (secret) return { id, secret }
+    unopened.set(rpId, [...created, id])
   }
-  const allowCredentials = id ? [{ type, id }] : []
+  const allowCredentials = toDescriptors(id ? [id] : [])
   const answer = await call('get', { rpId, allowCredentials, userVerification: 'required' })
+  unopened.delete(rpId)
   const secret = readSecret(answer)
   if (secret) return { id: answer.rawId, secret }
   const userMessage = 'Your new passkey does not work here. Delete it from your list of passkeys.'

@@ -2,7 +2,7 @@ import type { Eip1193Provider } from '../wire/browser.js'
 import { USER_REJECTED, WALLET, WALLET_BUSY } from '../wire/error-codes.js'
 import { DidAuthClientError } from '../wire/errors.js'
 import { parseFields } from '../wire/json.js'
-import { raceWithAbort } from '../wire/timing.js'
+import { raceWithAbort, throwIfAborted } from '../wire/timing.js'
 
 /** Whether a wallet is a provider of EIP-1193. */
 export function isProvider(wallet: object | undefined): wallet is Eip1193Provider {
@@ -14,7 +14,7 @@ export async function askWallet<T>(call: () => T, signal: AbortSignal | undefine
   try {
     return await raceWithAbort((async () => call())(), signal)
   } catch (cause) {
-    signal?.throwIfAborted()
+    throwIfAborted(signal)
     if (cause instanceof DidAuthClientError) throw cause
     // Libraries wrap the wallet's own error.
     const { cause: innerCause, error, info } = parseFields(cause)

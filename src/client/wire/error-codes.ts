@@ -27,8 +27,8 @@ export const UNAVAILABLE = [
   'The service cannot be reached. Check your network, and try again.',
   true
 ] as const
-/** The service rejects the origin of this page: its `trustedOrigins` must list it. */
-export const CROSS_ORIGIN = ['CROSS_ORIGIN', 'The service refused this page. Contact its operator.'] as const
+/** The service rejects the origin of this page, or of the URL in a device proof: its `trustedOrigins` must list it. */
+export const CROSS_ORIGIN = ['CROSS_ORIGIN', 'The service refused this client. Contact its operator.'] as const
 /** The browser sends two cookies of one name: an old one at another path hides that of the login. */
 export const DUPLICATE_COOKIE = [
   'DUPLICATE_COOKIE',
@@ -70,6 +70,8 @@ export const NOT_ENCRYPTED = [
   'NOT_ENCRYPTED',
   'An entry is not encrypted. Read it without an encryption key, then store it again.'
 ] as const
+/** WebCrypto is missing, because the page has neither https nor localhost. */
+export const INSECURE = ['INSECURE', 'This page is not secure. Use its https address.'] as const
 /** The browser has no WebAuthn, or the passkey lacks the PRF extension. */
 export const NO_PASSKEY = ['NO_PASSKEY', 'Your passkey does not work here. Choose another way.'] as const
 /** The secret opens no slot of the keyring, or a recovery code is mistyped. */

@@ -29,6 +29,8 @@ export interface ClientErrorDetails {
   serverCode?: string | undefined
   /** Whole seconds after which a retry makes sense, from `Retry-After`. */
   retryAfterSeconds?: number | undefined
+  /** Id of the user's new passkey in base64url, whose second prompt failed: `openPasskey` opens it. */
+  passkeyId?: string | undefined
   /** Underlying error: of `fetch`, the wallet or the service. */
   cause?: unknown
 }

@@ -2,7 +2,7 @@ import { PROTOCOL, RATE_LIMITED, UNAVAILABLE } from './error-codes.js'
 import { DidAuthClientError, type ClientErrorCode, type ClientErrorFacts, type ErrorKind } from './errors.js'
 import { isText, parseFields, parseJson } from './json.js'
 import { concatBytes, decodeUtf8, type Bytes } from './seal.js'
-import { createTimeoutSignal } from './timing.js'
+import { runWithin, throwIfAborted } from './timing.js'
 
 /** A service, and the settings of its requests. */
 export interface Service {
@@ -54,25 +54,27 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
   const { fetch = globalThis.fetch, timeoutSeconds = 60, init } = service
   const { body, method = body ? 'POST' : 'GET', headers, signal } = call
   const url = service.url + call.path
-  return mapToUnavailable(`${method} ${url}`, signal, async () => {
-    const response = await fetch(url, {
-      method,
-      // Problem details have the error code.
-      headers: {
-        Accept: '*/*, application/problem+json',
-        ...(body && { 'Content-Type': 'application/json' }),
-        ...headers
-      },
-      body: body ? JSON.stringify(body) : null,
-      ...init,
-      signal: createTimeoutSignal(timeoutSeconds, signal)
-    })
-    const bytes = await service.read(response)
-    const what = `${method} ${response.url || url}`
-    const answer = { what, response, body: bytes, json: parseJson(decodeUtf8(bytes)) }
-    if (!response.ok) throw toClientError(answer, service, body)
-    return answer
-  })
+  const request: RequestInit = {
+    method,
+    // Problem details have the error code.
+    headers: {
+      Accept: '*/*, application/problem+json',
+      ...(body && { 'Content-Type': 'application/json' }),
+      ...headers
+    },
+    body: body ? JSON.stringify(body) : null,
+    ...init
+  }
+  const exchange = async (timeoutSignal: AbortSignal) => {
+    const response = await fetch(url, { ...request, signal: timeoutSignal })
+    return { response, body: await service.read(response) }
+  }
+  const received = await mapToUnavailable(`${method} ${url}`, signal, () => runWithin(timeoutSeconds, signal, exchange))
+  const { response } = received
+  const what = `${method} ${response.url || url}`
+  const answer = { what, ...received, json: parseJson(decodeUtf8(received.body)) }
+  if (!response.ok) throw toClientError(answer, service, body)
+  return answer
 }
 
 /** Sends a request and returns its JSON; undefined for an empty body. @throws DidAuthClientError as {@link ask}, PROTOCOL for other content */
@@ -101,18 +103,32 @@ export async function readAll(response: Response): Promise<Bytes> {
 }
 
 /** Reads a body of at most `maxBytes`. @throws DidAuthClientError PROTOCOL if it is larger */
-export async function readAtMost(maxBytes: number, { body }: Response): Promise<Bytes> {
+export async function readAtMost(maxBytes: number, response: Response): Promise<Bytes> {
   const pieces: Uint8Array[] = []
-  const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = body?.getReader()
-  for (let left = maxBytes; ;) {
-    const { value } = (await reader?.read()) ?? {}
-    if (!value) return concatBytes(pieces)
-    left -= value.length
-    if (left < 0) {
-      await reader?.cancel()
-      throw new DidAuthClientError(PROTOCOL, { message: 'Too large' })
+  let left = maxBytes
+  const take = (count: number): void => {
+    left -= count
+    if (left < 0) throw new DidAuthClientError(PROTOCOL, { message: 'Too large' })
+  }
+  const reader: ReadableStreamDefaultReader<Uint8Array> | undefined = response.body?.getReader()
+  if (!reader) {
+    // React Native has no streams. An empty body has none either.
+    take(Number(response.headers.get('Content-Length')))
+    const bytes = await readAll(response)
+    left = maxBytes
+    take(bytes.length)
+    return bytes
+  }
+  try {
+    for (;;) {
+      const { value } = await reader.read()
+      if (!value) return concatBytes(pieces)
+      take(value.length)
+      pieces.push(value)
     }
-    pieces.push(value)
+  } catch (error) {
+    await reader.cancel()
+    throw error
   }
 }
 
@@ -144,7 +160,7 @@ export async function mapToUnavailable<T>(
   try {
     return await request()
   } catch (cause) {
-    signal?.throwIfAborted()
+    throwIfAborted(signal)
     throw cause instanceof DidAuthClientError
       ? cause
       : new DidAuthClientError(UNAVAILABLE, { message: `${what}: ${cause as Error}`, cause })

@@ -1,3 +1,6 @@
+import { INSECURE } from './error-codes.js'
+import { DidAuthClientError } from './errors.js'
+
 export const KEY_BYTES = 32
 export const IV_BYTES = 12
 /** Bytes per piece of base64: a multiple of 3, so that pieces can be joined, and few enough for function arguments. */
@@ -19,11 +22,18 @@ export function encodeUtf8(text: string): Bytes {
 export const decodeUtf8 = (bytes: Uint8Array): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
 export const randomBytes = (count: number): Bytes => crypto.getRandomValues(new Uint8Array(count))
 
+/** Returns the operations of WebCrypto. @throws DidAuthClientError INSECURE on a page without https */
+export function getSubtle(): typeof crypto.subtle {
+  const { subtle } = crypto as Partial<typeof crypto>
+  if (subtle) return subtle
+  throw new DidAuthClientError(INSECURE, { message: 'No crypto.subtle: pages need https or localhost' })
+}
+
 /**
  * Encrypts or decrypts by AES-256-GCM (NIST SP 800-38D).
  *
  * @param context - additional data that is authenticated but not part of the result
- * @throws DOMException if key, IV, context or content differ from those of the encryption
+ * @throws DidAuthClientError INSECURE; DOMException if key, IV, context or content differ from those of the encryption
  */
 export async function crypt(
   verb: 'encrypt' | 'decrypt',
@@ -32,7 +42,7 @@ export async function crypt(
   context: string,
   content: Bytes
 ): Promise<Bytes> {
-  const { subtle } = crypto
+  const subtle = getSubtle()
   const imported = await subtle.importKey('raw', key, 'AES-GCM', false, [verb])
   return new Uint8Array(await subtle[verb]({ name: 'AES-GCM', iv, additionalData: utf8(context) }, imported, content))
 }

@@ -11,10 +11,37 @@ export function pause(seconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, seconds * 1000))
 }
 
-/** Creates a signal that aborts after a timeout, or together with the caller's signal. */
-export function createTimeoutSignal(seconds: number, signal?: AbortSignal): AbortSignal {
-  const timeout = AbortSignal.timeout(seconds * 1000)
-  return signal ? AbortSignal.any([signal, timeout]) : timeout
+/**
+ * Runs work with a signal that aborts after a timeout, or together with the caller's signal. React Native lacks
+ * `AbortSignal.timeout` and `AbortSignal.any`.
+ *
+ * @throws the caller's reason, or Error after the timeout, also if the work ignores its signal
+ */
+export function runWithin<T>(
+  seconds: number,
+  signal: AbortSignal | null | undefined,
+  work: (signal: AbortSignal) => Promise<T>
+): Promise<T> {
+  const controller = new AbortController()
+  const stop = (): void => controller.abort(getReason(signal))
+  const expire = (): void => controller.abort(Object.assign(Error('Timed out'), { name: 'TimeoutError' }))
+  const timer = setTimeout(expire, seconds * 1000)
+  if (signal?.aborted) stop()
+  signal?.addEventListener('abort', stop)
+  return raceWithAbort(work(controller.signal), controller.signal).finally(() => {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', stop)
+  })
+}
+
+/** Throws the reason of a signal that has aborted. React Native lacks `signal.throwIfAborted`. */
+export function throwIfAborted(signal: AbortSignal | null | undefined): void {
+  if (signal?.aborted) throw getReason(signal)
+}
+
+/** Returns the reason of an aborted signal. Signals of React Native have none. */
+function getReason(signal: AbortSignal | null | undefined): unknown {
+  return signal?.reason ?? Error('Aborted')
 }
 
 /** Returns the result of a promise, unless the signal aborts first. @throws the signal's reason */
@@ -23,7 +50,7 @@ export function raceWithAbort<T>(promise: Promise<T>, signal: AbortSignal | null
   return new Promise((resolve, reject) => {
     const stop = (): void => {
       // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the caller's reason, of any kind
-      reject(signal.reason)
+      reject(getReason(signal))
     }
     if (signal.aborted) stop()
     signal.addEventListener('abort', stop)
