@@ -116,8 +116,8 @@ class ListedSessions {
   }
 
   /**
-   * Reads what ended since the last read, at most once per second. A write may be committed later than its time says, so
-   * a read begins `overlap` seconds before the last one.
+   * Reads what ended since the last read, at most once per second. A write may be committed later than its time says,
+   * so a read begins `overlap` seconds before the last one.
    * @param first - time before which nothing is listed
    * @throws DidAuthError ERR_STORE
    */

@@ -65,8 +65,8 @@ export interface EndedListExpectation {
   /** Time from which the reader needs the list; undefined: the whole list, at least the life of a resource token. */
   after: number | undefined
   /**
-   * `until` of the last accepted list; undefined for the first one. A time in the future counts as the current time: the
-   * clock of that list was wrong, and lists with the right time must not be ignored until it is reached.
+   * `until` of the last accepted list; undefined for the first one. A time in the future counts as the current time:
+   * the clock of that list was wrong, and lists with the right time must not be ignored until it is reached.
    */
   lastUntil: number | undefined
   /** Current time, in seconds since the Unix epoch. */

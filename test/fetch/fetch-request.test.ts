@@ -63,7 +63,7 @@ describe('the response of an answer', () => {
     ['GET', 'ä', 'ä'],
     ['HEAD', 'ä', ''],
     ['GET', '', '']
-  ])('to %s with body %j has the length of the body, in bytes', async (method, body, received) => {
+  ])('has the length of its body in bytes: to %s with %j', async (method, body, received) => {
     const response = toResponse({ status: 200, headers: {}, body }, method)
     expect(response.headers.get('content-length')).toBe(body === '' ? '0' : '2')
     expect(await response.text()).toBe(received)

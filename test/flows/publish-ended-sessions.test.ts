@@ -209,10 +209,13 @@ describe('EndedSessionLists', () => {
     [START_SECONDS - 60, 0],
     [START_SECONDS, 0],
     [START_SECONDS + 1_000, 0]
-  ])('for %p charges the budget of reads %d times: readers that poll are not charged', async (after, count) => {
-    await publish(after)
-    expect(parts.charges).toEqual(Array(count).fill(['reads 192.0.2.1', 20]))
-  })
+  ])(
+    'charges the budget of reads for old lists, not for readers that poll: after %p %d times',
+    async (after, count) => {
+      await publish(after)
+      expect(parts.charges).toEqual(Array(count).fill(['reads 192.0.2.1', 20]))
+    }
+  )
 
   it('rejects if the store fails, and reads it again for the next request', async () => {
     const { listEndedSessions } = parts.store

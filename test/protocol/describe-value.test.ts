@@ -11,7 +11,7 @@ describe('describeValue', () => {
     [undefined, 'undefined'],
     [{}, 'object'],
     [5, 'number']
-  ])('of %j shows nothing that may be secret, at most 200 characters, or the type', (value, text) =>
+  ])('shows nothing of %j that may be secret, at most 200 characters, or the type', (value, text) =>
     expect(describeValue(value)).toBe(text)
   )
 })

@@ -179,7 +179,7 @@ export const removeEntries = verb(
       query(entryStatements.lockOwner, [did]),
       query(cid === undefined ? entryStatements.removableAll : entryStatements.removableOne, [cid ?? '', did, key])
     ])
-    // Without an owner, the removal takes place before the owner's first write. That write may have been committed
+    // If there is no owner, the removal takes place before the owner's first write, which may have been committed
     // between the two statements.
     const { list, entries: removed } = toList(owners.rows.length === 0 ? [] : rows)
     assertPrecondition(removal, list)

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach } from '@jest/globals'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
+import { readField } from 'express-did-auth/server-kit'
 import type { PostgresPool } from 'express-did-auth/stores/postgres'
 import {
   computeCid,
@@ -194,8 +195,8 @@ export class Interleavings {
 
   async #run(opened: OpenedPostgres, name: VerbName, run: Run): Promise<string> {
     try {
-      const result: object | boolean | void = await verbs[name](opened, run)
-      const isEmpty = typeof result === 'object' && 'etag' in result && result.etag === EMPTY_ETAG
+      const result: unknown = await verbs[name](opened, run)
+      const isEmpty = readField(result, 'etag') === EMPTY_ETAG
       return isEmpty ? 'done, with the ETag of the empty list' : 'done'
     } catch (error) {
       const { code, message } = error as { code?: string; message: string }
