@@ -147,7 +147,7 @@ export class ExpressRequest implements HttpRequest {
   get hasUntrustedProxies(): boolean {
     const { 'x-forwarded-for': forwarded } = this.#req.headers
     if (forwarded === undefined || this.isBehindUnknownProxy) return false
-    return String(forwarded).split(',').length > this.#req.ips.length
+    return forwarded.split(',').length > this.#req.ips.length
   }
 
   /** Cookies of the header `Cookie`, parsed at each access. */

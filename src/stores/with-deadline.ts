@@ -7,7 +7,8 @@ import { channels, trace } from '../tracing.js'
 /**
  * Limits the time of store calls. The returned function creates a store for a deadline (default `noDeadline`). Calls of
  * its methods end after 5 s, or earlier at the deadline.
- * @throws DidAuthError from each method except `close`: the store's own ERR_BUSY and ERR_STORE, ERR_STORE (503) for any other failure
+ * @throws DidAuthError from each method except `close`: the store's own ERR_BUSY and ERR_STORE, and ERR_STORE (503) for
+ *   any other failure
  */
 export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
   const expired = (): Error => new Error('the store took too long')
