@@ -8,9 +8,6 @@ export type RequestHeaders = Readonly<Record<string, string | string[] | undefin
   readonly 'user-agent'?: string | undefined
 }
 
-/** Maximum length of an `Accept` header. Reading a longer one takes milliseconds, so it counts as absent. */
-export const MAX_ACCEPT_LENGTH = 1_024
-
 /** A request as the endpoints read it, whichever framework received it. */
 export interface HttpRequest {
   /** Id that the server gave to the request, for log lines and RFC 9457 answers. */

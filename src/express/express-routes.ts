@@ -6,7 +6,7 @@ import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
 import { createClient } from '../http/client-network.js'
 import type { HttpParts } from '../http/guard.js'
 import { answerRequest, createRouteFinder, listRoutes, type RouteMatch } from '../http/routes.js'
-import { MAX_ACCEPT_LENGTH, type HttpAnswer, type HttpRequest, type RequestHeaders } from '../http-messages.js'
+import type { HttpAnswer, HttpRequest, RequestHeaders } from '../http-messages.js'
 import { isObject, readField } from '../protocol/json.js'
 
 /** Any Express 4.18+ or 5 application or router. */
@@ -157,8 +157,7 @@ export class ExpressRequest implements HttpRequest {
 
   /** Returns the type that Express prefers among `types`; false if the client accepts none. */
   accepts(types: string[]): string | false {
-    const isLong = String(this.#req.headers.accept ?? '').length > MAX_ACCEPT_LENGTH
-    return isLong ? (types[0] ?? false) : this.#req.accepts(types)
+    return this.#req.accepts(types)
   }
 
   /** Returns the body that a parser has read, or receives at most `maxBytes`: {@link HttpRequest.receiveBody}. */

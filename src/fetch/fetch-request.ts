@@ -2,7 +2,7 @@ import { Buffer } from 'node:buffer'
 import { parseCookies } from '../cookies.js'
 import { DidAuthError } from '../errors.js'
 import { isClientAddress } from '../http/client-network.js'
-import { MAX_ACCEPT_LENGTH, type HttpAnswer, type HttpRequest, type RequestHeaders } from '../http-messages.js'
+import type { HttpAnswer, HttpRequest, RequestHeaders } from '../http-messages.js'
 import { negotiateType } from './negotiate-type.js'
 
 type BodyReader = ReadableStreamDefaultReader<Uint8Array>
@@ -69,8 +69,7 @@ export class FetchRequest implements HttpRequest {
   }
 
   accepts(types: string[]): string | false {
-    const { accept = '' } = this.headers
-    return negotiateType(accept.length > MAX_ACCEPT_LENGTH ? undefined : accept, types)
+    return negotiateType(this.headers.accept, types)
   }
 
   async receiveBody(maxBytes: number | undefined): Promise<unknown> {
