@@ -19,7 +19,7 @@ import type { CorsSettings } from './config/cors-options.js'
 import type { DidAuthConfig } from './config/options.js'
 import { listConfigWarnings, parseConfig, type Settings } from './config/settings.js'
 import { DidAuthError } from './errors.js'
-import { describeCause } from './flows/describe-cause.js'
+import { logFailure } from './flows/describe-cause.js'
 import { computeListUntil, endSession } from './flows/end-session.js'
 import { createServiceQuotas } from './flows/limits.js'
 import { listSessions } from './flows/manage-sessions.js'
@@ -126,7 +126,8 @@ export function composeService(config: DidAuthConfig): Service {
       const { serviceKey, resourceKeys } = await loaded()
       await Promise.all([serviceKey.publicKey(), store.ping(), settings.resources.length > 0 && resourceKeys.publish()])
     } catch (error) {
-      logger.error({ event: 'not-ready', cause: describeCause(error) }, 'not ready yet')
+      const { code } = Object(error) as { code?: unknown }
+      logFailure(logger, { event: 'not-ready' }, { code, cause: error, text: 'not ready yet' })
       throw error
     }
   }

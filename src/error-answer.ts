@@ -101,9 +101,14 @@ export function formatErrorAnswer(
   return { status, headers, body, errorCode: code }
 }
 
+/** Maximum length of an `Accept` header. Reading a longer one takes milliseconds, so it counts as absent. */
+const MAX_ACCEPT_LENGTH = 1_024
+
 /** Whether a client gets RFC 9457. With `errorFormat: 'problem'` it gets text only when it accepts text and no JSON. */
 function wantsProblem(request: AnsweredRequest, errorFormat: 'text' | 'problem'): boolean {
-  if (NAMES_PROBLEM.test(String(request.headers.accept))) return true
+  const accept = String(request.headers.accept ?? '')
+  if (accept.length > MAX_ACCEPT_LENGTH) return errorFormat === 'problem'
+  if (NAMES_PROBLEM.test(accept)) return true
   if (errorFormat === 'text') return request.accepts(['text/plain', PROBLEM]) === PROBLEM
   return request.accepts([PROBLEM, 'application/json']) !== false || request.accepts(['text/plain']) === false
 }

@@ -106,17 +106,19 @@ export class DidAuthError extends Error {
   /** Code of the closed list, by which callers distinguish errors. */
   readonly code: DidAuthErrorCode
   /** Whole seconds after which a retry may succeed. Undefined: the default of the answer, 5. */
-  readonly retryAfterSeconds: number | undefined
+  declare readonly retryAfterSeconds: number | undefined
   /** Extra fields of an RFC 9457 answer. Undefined: none. */
-  readonly details: Readonly<Record<string, string>> | undefined
+  declare readonly details: Readonly<Record<string, string>> | undefined
   /** The check that refused. It is logged; only a developer's client on this machine gets it. */
-  readonly reason: RefusalReason | undefined
+  declare readonly reason: RefusalReason | undefined
 
   constructor(code: DidAuthErrorCode, options: DidAuthErrorOptions = {}) {
     super(options.message ?? errorTexts[code], options.cause === undefined ? undefined : { cause: options.cause })
     this.code = code
-    this.retryAfterSeconds = options.retryAfterSeconds
-    this.details = options.details
-    this.reason = options.reason
+    // Node prints each member of an error that ends the process, so there are no undefined ones.
+    const { retryAfterSeconds, details, reason } = options
+    if (retryAfterSeconds !== undefined) this.retryAfterSeconds = retryAfterSeconds
+    if (details !== undefined) this.details = details
+    if (reason !== undefined) this.reason = reason
   }
 }

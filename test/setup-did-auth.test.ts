@@ -171,6 +171,30 @@ describe('setupDidAuth', () => {
     expect(uses).not.toHaveBeenCalled()
   })
 
+  it('prints the mistakes without the stack of this library', () => {
+    try {
+      setupDidAuth(express(), { ...config, challengeSecret: '' })
+    } catch (error) {
+      expect(inspect(error).split('\n')).toEqual([
+        '[DidAuthError: express-did-auth: invalid configuration',
+        expect.stringMatching(/^ {2}- challengeSecret: received .*\] \{$/),
+        "  code: 'ERR_CONFIG'",
+        '}'
+      ])
+    }
+    expect.assertions(1)
+  })
+
+  it('prints one line with the cause while the store is unavailable', async () => {
+    const error = jest.spyOn(console, 'error').mockImplementation(() => undefined)
+    const ping = () => Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }))
+    const { ready } = setupDidAuth(express(), { ...config, store: { ...memoryStore(), ping } })
+    await expect(ready).rejects.toMatchObject({ code: 'ERR_STORE' })
+    expect(error.mock.calls).toEqual([
+      ['express-did-auth:', 'not ready yet: Store unavailable, try again: connect ECONNREFUSED', { event: 'not-ready' }]
+    ])
+  })
+
   it('logs nothing for a valid configuration', async () => {
     const spies = (['log', 'info', 'warn', 'error'] as const).map((method) =>
       jest.spyOn(console, method).mockImplementation(() => undefined)

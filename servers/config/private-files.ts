@@ -69,13 +69,15 @@ export const SECRET_DIGITS = 2 * SECRET_BYTES
 /** Wait for another process that creates the same secret, and the pause between two reads, in milliseconds. */
 const [MAX_WAIT, READ_PAUSE] = [2_000, 20]
 
+type Link = (from: string, to: string) => void
+
 /**
  * Reads a file, or creates it with a random secret. If two processes start at once, both read the same secret. Without
  * hard links, the file is empty for a moment, so a reader of too few digits waits for the other process.
  *
  * @returns the text, which may be too short after a crash
  */
-export function readOrCreateSecret(file: string, link = linkSync): string {
+export function readOrCreateSecret(file: string, link: Link = linkSync): string {
   if (!existsSync(file)) createSecret(file, link)
   const deadlineAt = performance.now() + MAX_WAIT
   for (;;) {
@@ -91,7 +93,7 @@ export function isUnfinishedSecret(text: string): boolean {
 }
 
 /** Creates a private file with a random secret, unless it exists. Creation is atomic where the disk has hard links. */
-function createSecret(file: string, link: typeof linkSync): void {
+function createSecret(file: string, link: Link): void {
   const draft = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   const text = `${randomBytes(SECRET_BYTES).toString('hex')}\n`
   const create = (path: string): void => writeFileSync(path, text, { flag: 'wx', mode: 0o600, flush: true })

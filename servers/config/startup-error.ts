@@ -64,7 +64,7 @@ function isTimeout(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'name' in error && error.name === 'TimeoutError'
 }
 
-/** What to do about a certificate that was refused. */
+/** Kinds of remedies for a refused certificate, by the code of the error. */
 const CERTIFICATE_REMEDIES: Readonly<Record<string, 'authority' | 'name' | 'time'>> = {
   CERT_HAS_EXPIRED: 'time',
   CERT_NOT_YET_VALID: 'time',

@@ -52,7 +52,7 @@ export async function openDatabase(
   return { name: 'database', variable: 'DATABASE_URL', database, check, close: () => database.close() }
 }
 
-/** Opens Redis, without connecting yet. @throws StartError if its URL is invalid, or the certificate file cannot be read */
+/** Opens Redis, without connecting yet. @throws StartError if its URL is invalid, or its certificates cannot be read */
 export async function openRedis(
   env: Pick<ServerEnv, 'REDIS_SSL_CA'>,
   url: string

@@ -6,7 +6,8 @@ import type { NewContent } from './content-store.js'
 
 /** Size of a leaf. An IPFS node computes the same cid only with the same leaf size and number of links. */
 export const LEAF_BYTES = 262_144
-const MAX_LINKS = 174
+/** Maximum number of links of a node. */
+export const MAX_LINKS = 174
 
 const RAW = 0x55
 const DAG_PB = 0x70

@@ -199,8 +199,8 @@ function formatResponse(status: number, response: ServerResponse | undefined): s
  * so that clients with idle connections cannot block others.
  *
  * @param max - maximum number of open connections; Node closes further ones immediately
- * @param perNetwork - whether an IPv4 address or an IPv6 /64 may hold at most a quarter, and a /24 or /48 twice as many;
- *   also loopback
+ * @param perNetwork - whether an IPv4 address or an IPv6 /64 may hold at most a quarter, and a /24 or /48 a half; also
+ *   loopback
  * @returns the idle connections, which the caller adds and deletes; the one that has been idle longest comes first
  */
 export function shareConnections(server: Server, max: number, perNetwork: boolean): Set<Socket> {

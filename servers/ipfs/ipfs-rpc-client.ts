@@ -4,7 +4,7 @@ import type { Logger } from 'pino'
 import { getErrorCode } from '../config/startup-error.js'
 import { limitMilliseconds } from '../config/time-limits.js'
 import { ServerError, type ServerErrorCode } from '../http/server-error.js'
-import { cidOf } from '../content/unixfs-blocks.js'
+import { cidOf, LEAF_BYTES, MAX_LINKS } from '../content/unixfs-blocks.js'
 import { IpfsCall } from './ipfs-call.js'
 import type { IpfsNode } from './ipfs-node.js'
 
@@ -26,7 +26,9 @@ const CHUNKED_EXPANSION = 8
 const ADD_OPTIONS = {
   cidVersion: 1,
   rawLeaves: true,
-  chunker: 'size-262144',
+  chunker: `size-${LEAF_BYTES}`,
+  // Profiles of Kubo build nodes of 1,024 links, and so another cid above 174 leaves (43.5 MiB).
+  maxFileLinks: MAX_LINKS,
   hashAlg: 'sha2-256',
   pin: true,
   wrapWithDirectory: false

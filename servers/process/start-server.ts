@@ -82,7 +82,8 @@ export interface ListeningServer {
 }
 
 /**
- * Listens, and waits until database and Redis are available, or the disk answers. All requests except `/health` get 503 until `serve`.
+ * Listens, and waits until database and Redis are available, or the disk answers. Until `serve`, all requests except
+ * `/health` get 503.
  *
  * @param server - its engine is closed when the server stops, and also if it cannot start
  * @throws StartError
@@ -120,7 +121,7 @@ export async function listenForServer(start: StartParts, { engine, content }: Op
   const serve = async (serverApp: ServerApp): Promise<void> => {
     app = serverApp
     server.serve(app.listener)
-    await app.ready.catch((error: Error) => {
+    await app.ready.catch((error: unknown) => {
       // An engine may be unavailable for a time, or a disk slow. The server then runs, and `/ready` reports it.
       if (getErrorCode(error) !== 'ERR_STORE' || (!connections.areRemote && isDiskFault(error))) throw error
     })
@@ -148,7 +149,7 @@ async function waitForDisk({ dependencies }: Engine, onSlow: (reason: string) =>
 }
 
 /** Whether SQLite has reported a fault, and not only that it waits for the disk or for another process. */
-function isDiskFault({ cause }: Error): boolean {
-  const code = getErrorCode(cause)
+function isDiskFault(error: unknown): boolean {
+  const code = error instanceof Error ? getErrorCode(error.cause) : undefined
   return code !== undefined && !code.startsWith('SQLITE_BUSY')
 }

@@ -45,8 +45,8 @@ export async function runRestore({ args, env: variables, out }: CommandLine): Pr
 }
 
 /**
- * Writes files to an empty `DATA_DIR`, which may be a mount point. While {@link UNFINISHED_RESTORE} exists, no server and
- * no command uses the folder. It is the first file that reaches the disk, and is removed after all others have.
+ * Writes files to an empty `DATA_DIR`, which may be a mount point. While {@link UNFINISHED_RESTORE} exists, no server
+ * and no command uses the folder. It is the first file that reaches the disk, and is removed after all others have.
  */
 async function restoreFiles({ DATA_DIR }: ServerEnv, folder: string, manifest: Manifest): Promise<void> {
   await createEmptyFolder(DATA_DIR, 'Move it away, or set DATA_DIR to a new folder.')

@@ -57,7 +57,7 @@ export function streamBackup(did: string, entries: readonly KeyedEntry[]): Entri
   }
 }
 
-/** Store and limits that all responses share. A client network gets at most a quarter of each limit, its site a half. */
+/** Store and limits that all responses share: at most a quarter for a client network, a half for its site. */
 export interface ReadingParts {
   store: ContentReads & Pick<EntryStore, 'listEntries'>
   repair: ContentRepair

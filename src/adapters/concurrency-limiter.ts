@@ -14,8 +14,8 @@ export interface WaitingTask {
 
 /**
  * Queue of waiting tasks in which client networks take turns. A full queue refuses the newest task of the network with
- * the most tasks, so that a flood from one network displaces only its own tasks. Where a site is full, only its networks
- * count.
+ * the most tasks, so that a flood from one network displaces only its own tasks. If only a site is full, one of its
+ * networks is refused.
  */
 export class FairQueue<T extends WaitingTask = WaitingTask> {
   readonly #maxSize: number
@@ -96,7 +96,7 @@ export interface ConcurrencyLimits {
   maxWaiting: number
   /** Maximum time that work waits for its start. */
   timeoutMilliseconds: number
-  /** Maximum part of each limit that one client network may use, and half of what its site may use. Default: a quarter. */
+  /** Maximum part of each limit that one client network may use; its site may use twice as much. Default: a quarter. */
   networkShare?: number
 }
 

@@ -13,7 +13,7 @@ export class NetworkShares {
     this.#perNetwork = perNetwork
   }
 
-  /** Whether a network may use this amount in addition. @param network - without a site, such as a DID, it is its own */
+  /** Whether a network may use this amount in addition. @param network - a name without a site, as a DID, is its own */
   hasRoom(network: string, amount: number): boolean {
     const isNetworkFull = (this.#byNetwork.get(network) ?? 0) + amount > this.#perNetwork
     return !isNetworkFull && (this.#bySite.get(toSite(network)) ?? 0) + amount <= 2 * this.#perNetwork

@@ -5,7 +5,21 @@ import type { Clock, Logger, OnSecurityEvent, SecurityEvent, Store } from '../po
 export const consoleLogger: Logger = {
   info: () => undefined,
   warn: (fields, message) => console.warn('express-did-auth:', message, fields),
-  error: (fields, message) => console.error('express-did-auth:', message, fields)
+  error: ({ cause, ...fields }, message) => {
+    const reasons = listReasons(cause)
+    if (reasons === undefined) console.error('express-did-auth:', message, { ...fields, cause })
+    else console.error('express-did-auth:', [message, ...reasons].join(': '), fields)
+  }
+}
+
+/** Lists the messages of an error and its causes, for one line. @returns undefined if one of them has a stack */
+function listReasons(cause: unknown): string[] | undefined {
+  if (typeof cause !== 'object' || cause === null) return undefined
+  const { message, stack, cause: deeper } = cause as { message?: unknown; stack?: unknown; cause?: unknown }
+  if (stack !== undefined || typeof message !== 'string') return undefined
+  if (deeper === undefined) return [message]
+  const others = listReasons(deeper)
+  return others && [message, ...others]
 }
 
 /** Fields of a line of the log. */

@@ -32,7 +32,11 @@ export function parseConfig(config: unknown, findOwnSigner: FindOwnSigner = () =
 
 function createConfigError(problems: string[]): DidAuthError {
   const lines = problems.map((problem) => `  - ${problem}`)
-  return new DidAuthError('ERR_CONFIG', { message: ['express-did-auth: invalid configuration', ...lines].join('\n') })
+  const message = ['express-did-auth: invalid configuration', ...lines].join('\n')
+  const error = new DidAuthError('ERR_CONFIG', { message })
+  // The message says what to change. Lines of this library's code after it would only hide it.
+  error.stack = `${error.name}: ${message}`
+  return error
 }
 
 function toSettings(options: CompleteOptions, unknownOptions: string[]) {

@@ -1,6 +1,6 @@
 import { formatErrorAnswer, toIdField, type ErrorAnswer, type ErrorAnswerOptions } from '../error-answer.js'
 import { DidAuthError, errorStatuses, errorTexts, type DidAuthErrorCode, type RefusalReason } from '../errors.js'
-import { describeCause } from '../flows/describe-cause.js'
+import { describeCause, logFailure } from '../flows/describe-cause.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import type { Logger, SecurityEvent } from '../ports.js'
 import { isLoopbackHost, parseHttpUrl } from '../protocol/parse-url.js'
@@ -66,7 +66,7 @@ export function createErrorAnswerer({
     // A client that disconnected while it waited, or in its body, is neither a failure of the service nor refused.
     const isGone = request.isGone()
     if (status >= 500 && !(code === 'ERR_BUSY' && isGone)) {
-      logger.error({ event: 'request-failed', code, ...requestId, cause: describeCause(cause) }, logText)
+      logFailure(logger, { event: 'request-failed', code, ...requestId }, { code, cause, text: logText })
     }
     if (status < 500 && !isGone) logRefusal(failed, requestId)
     const type = SECURITY_EVENTS.get(code)

@@ -63,7 +63,7 @@ export function createCallerFinder(
     if (isUnknown) {
       const message = 'clientAddress is no IP address: budgets of client networks are not applied'
       warnOnce(request, { event: 'client-address-unknown' }, message)
-    } else if (!isClientAddress(request.clientAddress ?? '') && !request.isGone()) {
+    } else if (!isClientAddress(request.clientAddress) && !request.isGone()) {
       const message =
         'a request has no IP address, as on a Unix socket without X-Forwarded-For: such callers share one budget'
       warnOnce(request, { event: 'client-address-unknown' }, message)

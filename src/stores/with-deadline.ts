@@ -7,7 +7,8 @@ import { channels, trace } from '../tracing.js'
 /**
  * Limits the time of store calls. The returned function creates a store for a deadline (default `noDeadline`). Calls of
  * its methods end after 5 s, or earlier at the deadline.
- * @throws DidAuthError from each method except `close`: the store's own ERR_BUSY, ERR_STORE (503) for any other failure
+ * @throws DidAuthError from each method except `close`: the store's own ERR_BUSY and ERR_STORE, and ERR_STORE (503) for
+ *   any other failure
  */
 export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
   const expired = (): Error => new Error('the store took too long')
@@ -19,7 +20,7 @@ export function limitStoreTime(store: Store): (deadline?: Deadline) => Store {
       try {
         return await deadline.within(limitMilliseconds.storeVerb / 1000, run.bind(undefined, ...args), expired)
       } catch (cause) {
-        if (cause instanceof DidAuthError && cause.code === 'ERR_BUSY') throw cause
+        if (cause instanceof DidAuthError && ['ERR_BUSY', 'ERR_STORE'].includes(cause.code)) throw cause
         throw new DidAuthError('ERR_STORE', { cause, retryAfterSeconds: RETRY_AFTER_SECONDS })
       }
     }

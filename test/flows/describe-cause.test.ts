@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals'
-import { describeCause } from '../../src/flows/describe-cause.js'
+import { describeCause, logFailure } from '../../src/flows/describe-cause.js'
 
 const CHALLENGE = '3df1bf410e5287cc1f9de8cdeba68f2ee28f564fa4102e352773a9e45f84e722'
 const REFRESH_TOKEN = 'kR7dQ2x-LmZ9vT_4bN8cWfYhJp0sE6uAoG3iXy1tVnM'
@@ -55,6 +55,15 @@ describe('describeCause', () => {
     })
   })
 
+  it('leaves stacks out on request, also those of causes', () => {
+    const error = new Error('no answer', { cause: new Error('down') })
+    expect(describeCause(error, { hasStack: false })).toEqual({
+      name: 'Error',
+      message: 'no answer',
+      cause: { name: 'Error', message: 'down' }
+    })
+  })
+
   it('keeps words, paths and stack lines readable', () => {
     const stack = 'Error: x\n    at run (/srv/app/node_modules/express-did-auth/dist/flows/log-in.js:12:3)'
     expect(describeCause({ message: 'connect ECONNREFUSED 127.0.0.1:5432', code: 5, stack })).toEqual({
@@ -87,4 +96,25 @@ describe('describeCause', () => {
     const shown = describeCause({ message: text }) as { message: string }
     expect(shown.message.length).toBe(2_000)
   })
+})
+
+describe('logFailure', () => {
+  const log = (code: string) => {
+    const lines: [string, string, boolean][] = []
+    const write = (level: string) => (fields: Record<string, unknown>, text: string) =>
+      void lines.push([level, text, JSON.stringify(fields).includes('"stack"')])
+    const cause = new Error('down', { cause: new Error('refused') })
+    logFailure({ error: write('error'), debug: write('debug') }, { event: 'x' }, { code, cause, text: 'failed' })
+    return lines
+  }
+
+  it('logs an unavailable service without stacks, and the stacks at debug', () =>
+    expect(log('ERR_STORE')).toEqual([
+      ['error', 'failed', false],
+      ['debug', 'failed', true]
+    ]))
+
+  it.each(['ERR_INTERNAL', 'ERR_CONFIG'])('logs the stack of %s, which is a fault of the code', (code) =>
+    expect(log(code)).toEqual([['error', 'failed', true]])
+  )
 })

@@ -157,6 +157,17 @@ describe('the response to an error', () => {
     expect((await request(app).head('/me').expect(401)).text).toBeUndefined()
   })
 
+  it('is as without Accept if this header is longer than 1,024 characters', async () => {
+    const { get } = await testApp()
+    const fill = (length: number): string => 'application/problem+json'.padEnd(length, ',a/b')
+    const ask = async (length: number) => (await get('/me', { Accept: fill(length) }).expect(401)).type
+    expect([await ask(1_024), await ask(1_025), await ask(8_000)]).toEqual([
+      'application/problem+json',
+      'text/plain',
+      'text/plain'
+    ])
+  })
+
   it('is not sent if another response has started', async () => {
     const answerError = createErrorAnswerer({ serviceUrl, logger: silent })
     const app = express().use((req, res) => {

@@ -18,7 +18,7 @@ export interface PostgresDatabaseOptions {
   prepare?: boolean
   /** Maximum number of verbs that wait for a connection. Further ones are refused at once. Default 200. */
   maxWaiting?: number
-  /** CA certificates that verify the server's certificate, as PEM text, with a URL. Its `ssl` and `sslmode` then do not count. */
+  /** CA certificates that verify the server's certificate, as PEM text, with a URL. They replace its `sslmode`. */
   ca?: string
   /** Time limit for a verb, in seconds. A verb waits for a connection for at most a quarter of it. Default 4. */
   timeoutSeconds?: number

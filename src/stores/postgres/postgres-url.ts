@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 
-/** Parameters of a URL about TLS. They are not passed to pg, where they replace the option `ssl` and its certificates. */
+/** Parameters of a URL about TLS. They are not passed to pg, where they replace the option `ssl`. */
 const TLS_PARAMETERS = ['ssl', 'sslmode', 'sslcert', 'sslkey', 'sslrootcert', 'sslnegotiation', 'uselibpqcompat']
 
-/** What the values of `sslmode` and `ssl` mean. As in pg, all modes with TLS verify the server, except `no-verify`. */
+/** Meaning of the values of `sslmode` and `ssl`. As in pg, all modes with TLS verify the server, except `no-verify`. */
 const MODES: Readonly<Record<string, 'on' | 'off' | 'unverified'>> = {
   disable: 'off',
   prefer: 'on',
@@ -37,7 +37,7 @@ export function parsePostgresUrl(text: string, ca?: string): TlsOptions & { conn
   }
   const url = new URL(text)
   const parameters = new Map(TLS_PARAMETERS.map((name) => [name, url.searchParams.get(name) ?? '']))
-  // Without parameters about TLS, the URL stays as it is: pg decodes some spellings in another way than URLs.
+  // A URL without parameters about TLS stays as it is: pg decodes some spellings in another way than URLs.
   if ([...parameters.values()].every((value) => value === ''))
     return { connectionString: text, ...(ca !== undefined && { ssl: { ca } }) }
   for (const name of TLS_PARAMETERS) url.searchParams.delete(name)

@@ -39,6 +39,24 @@ describe('createIpfsHttpNode', () => {
     expect(faulty.calls).toEqual({ add: 1, cat: 1, 'pin/ls': 1, 'pin/rm': 1, version: 0 })
   })
 
+  it('asks the node to split content as the server computes cids, whatever its profile says', async () => {
+    const urls: string[] = []
+    const url = await serving((req, res) => {
+      urls.push(req.url ?? '')
+      req.resume().on('end', () => res.end(`${JSON.stringify({ Name: content.cid, Hash: content.cid, Size: '10' })}\n`))
+    })
+    const node = createIpfsHttpNode(url)
+    await node.add(content.cid, content.bytes)
+    node.close()
+    const [parameters = ''] = urls.map((text) => text.split('?')[1])
+    expect(Object.fromEntries(new URLSearchParams(parameters))).toMatchObject({
+      'max-file-links': '174',
+      chunker: 'size-262144',
+      'raw-leaves': 'true',
+      'cid-version': '1'
+    })
+  })
+
   // Cause: the error for a blocked port has no code, and was treated as a bad response of a node.
   it('reports ERR_IPFS_UNAVAILABLE for a port that fetch blocks', async () => {
     await expect(createIpfsHttpNode('http://127.0.0.1:6000').ping()).rejects.toMatchObject({

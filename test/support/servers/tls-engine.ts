@@ -30,7 +30,7 @@ export async function startTlsEngine(engine: 'PostgreSQL' | 'Redis', name: Certi
   const sockets = new Set<Socket>()
   const startTls = (socket: Socket): void => {
     const secure = new TLSSocket(socket, { isServer: true, secureContext })
-    // With TLS 1.3, a client that refuses the certificate has already completed the server's handshake.
+    // The server's part of the handshake ends before a client of TLS 1.3 refuses the certificate.
     secure
       .on('error', () => undefined)
       .on('data', () => {
