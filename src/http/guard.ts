@@ -130,7 +130,8 @@ export type Authenticate = (
   native: object,
   request: HttpRequest,
   options: GuardOptions,
-  countedAuth?: DidAuthInfo
+  /** Information that a guard added to this request. */
+  guardAuth?: DidAuthInfo
 ) => Promise<Authentication | undefined>
 
 /** What the framework of an application does differently. */
@@ -147,7 +148,8 @@ interface AuthenticatorOptions {
  */
 export function createAuthenticator(http: HttpParts, { isUnsafe, run }: AuthenticatorOptions): Authenticate {
   const counted = new WeakMap<object, DidAuthInfo>()
-  return async (native, request, options, countedAuth = counted.get(native)) => {
+  return async (native, request, options, guardAuth) => {
+    const countedAuth = counted.get(native) ?? guardAuth
     assertAllowOption(options)
     if (options.optional === true && !hasToken(http, request)) return undefined
     const check = (): Promise<Admission> => passWithDid(http, request, { ...options, isUnsafe }, countedAuth)
