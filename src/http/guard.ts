@@ -134,7 +134,7 @@ export type Authenticate = (
   guardAuth?: DidAuthInfo
 ) => Promise<Authentication | undefined>
 
-/** What the framework of an application does differently. */
+/** Differences between the frameworks of applications. */
 interface AuthenticatorOptions {
   /** Whether the origin of every request is checked, because a safe method may open a connection. */
   isUnsafe?: true
