@@ -24,7 +24,7 @@ setupDidAuth(app, {
   machineLogin: true,
   resources: [resource],
   resourceKeys,
-  authenticationBusinessLogic: (did, { machine }) => !machine || machines.length === 0 || machines.includes(did)
+  authenticationBusinessLogic: (did, user) => !user.machine || machines.length === 0 || machines.includes(did)
 })
 
 const metadata = protectedResource({ resource, authorizationServers: [serviceUrl] })
@@ -36,7 +36,7 @@ const calls = new Map<unknown, number>()
 function createServer(): McpServer {
   const server = new McpServer({ name: 'counter', version: '1.0.0' })
   const description = 'Counts the calls of each machine.'
-  // What `toAuthInfo` returned for the request. `extra` has the members of `req.auth`.
+  // The result of `toAuthInfo` for the request. `extra` has the members of `req.auth`.
   server.registerTool('count', { description }, ({ authInfo }) => {
     const did = authInfo?.extra?.canonicalDid
     const count = (calls.get(did) ?? 0) + 1

@@ -1,8 +1,8 @@
 /**
- * An MCP server that machines log in to with a DID:
- * `npm install express express-did-auth @modelcontextprotocol/server @modelcontextprotocol/node`. Clients of MCP find the
- * login by themselves: the 401 of /mcp names the metadata of this resource, and they name the token endpoint. The login
- * and the MCP server may also be two services, see the reference. examples/mcp-server-sdk1.ts uses version 1 of the SDK.
+ * An MCP server that machines log in to with a DID. It needs `express`, `express-did-auth`,
+ * `@modelcontextprotocol/server` and `@modelcontextprotocol/node`. Clients of MCP find the login by themselves: the 401 of
+ * /mcp names the metadata of this resource, and they name the token endpoint. The login and the MCP server may also be
+ * two services, see the reference. examples/mcp-server-sdk1.ts uses version 1 of the SDK.
  */
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { toNodeHandler } from '@modelcontextprotocol/node'
@@ -26,7 +26,7 @@ setupDidAuth(app, {
   machineLogin: true,
   resources: [resource],
   resourceKeys,
-  authenticationBusinessLogic: (did, { machine }) => !machine || machines.length === 0 || machines.includes(did)
+  authenticationBusinessLogic: (did, user) => !user.machine || machines.length === 0 || machines.includes(did)
 })
 
 const metadata = protectedResource({ resource, authorizationServers: [serviceUrl] })
@@ -38,7 +38,7 @@ const calls = new Map<unknown, number>()
 function createServer(): McpServer {
   const server = new McpServer({ name: 'counter', version: '1.0.0' })
   const description = 'Counts the calls of each machine.'
-  // What `toAuthInfo` returned for the request. `extra` has the members of `req.auth`.
+  // The result of `toAuthInfo` for the request. `extra` has the members of `req.auth`.
   server.registerTool('count', { description }, ({ http }) => {
     const did = http?.authInfo?.extra?.canonicalDid
     const count = (calls.get(did) ?? 0) + 1

@@ -77,7 +77,7 @@ export interface DidAuthErrorOptions {
   message?: string
   /** The underlying error. It is logged and never sent to a client. */
   cause?: unknown
-  /** The check that refused, and its expected value. It is logged; only a developer's client on this machine gets it. */
+  /** The check that refused, and its expected value. Logged; only a developer's client on this machine gets it. */
   reason?: RefusalReason
   /** Values that the client needs to continue. They are sent as extra fields of an RFC 9457 answer. */
   details?: Readonly<Record<string, string>>

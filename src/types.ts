@@ -1,7 +1,7 @@
 /**
  * Type of `req.auth` on every request of Express, for applications that once write
- * `import type {} from 'express-did-auth/types'`. Other packages declare `auth` with other types, so that it is an entry
- * of its own. At run time it is empty.
+ * `import type {} from 'express-did-auth/types'`. Other packages declare `auth` with other types, so that it is an
+ * entry of its own. At run time it is empty.
  */
 import type { DidAuthInfo } from './express-types.js'
 

@@ -1,5 +1,6 @@
 import { canonicalDid, es256kSigner, setupDidAuth, type RequireDid } from 'express-did-auth'
 import { ConcurrencyLimiter, listsEntityTag, normalizeEntityTag, systemClock } from 'express-did-auth/server-kit'
+import type {} from 'express-did-auth/types'
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express'
 import { ByteBudget } from '../content/limits.js'
 import { sendWhole } from '../content/send-content.js'

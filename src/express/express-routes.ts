@@ -149,8 +149,8 @@ export class ExpressRequest implements HttpRequest {
     this.mountPath = req.baseUrl ?? ''
     this.headers = req.headers
     // A request that a test or another framework made may have no socket.
-    const { ip, socket }: { ip?: string | undefined; socket?: Socket } = req
-    this.clientAddress = ip ?? socket?.remoteAddress ?? ''
+    const socket: Socket | undefined = req.ip === undefined ? req.socket : undefined
+    this.clientAddress = req.ip ?? socket?.remoteAddress ?? ''
     const isForwarded = req.headers['x-forwarded-for'] !== undefined
     this.unknownProxy = isForwarded && !trustsProxy(req) ? UNKNOWN_PROXY : undefined
   }

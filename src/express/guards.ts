@@ -19,10 +19,7 @@ const MAX_APPROVED_BODY_BYTES = 100 * 1024
  */
 export type DescribeRequest = (req: Request) => string | Promise<string>
 
-/**
- * What a guard sets on a request. The application declares its type by `express-did-auth/types`, or another package
- * declares another one.
- */
+/** Member that a guard sets. Its global type is that of `express-did-auth/types`, or that of another package. */
 export interface Guarded {
   auth?: DidAuthInfo | undefined
 }

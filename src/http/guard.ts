@@ -141,10 +141,11 @@ export type Authenticate = (
   native: object,
   request: HttpRequest,
   options: GuardOptions,
-  countedAuth?: DidAuthInfo
+  /** Information that a guard added to this request. */
+  guardAuth?: DidAuthInfo
 ) => Promise<Authentication | undefined>
 
-/** What the framework of an application does differently. */
+/** Differences between the frameworks of applications. */
 interface AuthenticatorOptions {
   /** Whether the origin of every request is checked, because a safe method may open a connection. */
   isUnsafe?: true
@@ -158,7 +159,8 @@ interface AuthenticatorOptions {
  */
 export function createAuthenticator(http: HttpParts, { isUnsafe, run }: AuthenticatorOptions): Authenticate {
   const counted = new WeakMap<object, DidAuthInfo>()
-  return async (native, request, options, countedAuth = counted.get(native)) => {
+  return async (native, request, options, guardAuth) => {
+    const countedAuth = counted.get(native) ?? guardAuth
     assertOptions(options, guardOptionNames)
     if (options.optional === true && !hasToken(http, request)) return undefined
     const check = (): Promise<Admission> => passWithDid(http, request, { ...options, isUnsafe }, countedAuth)

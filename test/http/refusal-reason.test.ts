@@ -30,11 +30,11 @@ describe('the reason of a refusal', () => {
   })
 
   it.each([
-    ['in production', () => void afterTest(setEnvironment({ NODE_ENV: 'production' })), {}, {}],
-    ['at a service on another machine', () => undefined, { serviceUrl: 'https://service.example' }, {}],
-    ['for a request that a proxy forwarded', () => undefined, {}, { 'X-Forwarded-For': '127.0.0.1' }]
-  ])('is absent %s', async (_case, prepare, config, headers) => {
-    prepare()
+    ['in production', { NODE_ENV: 'production' }, {}, {}],
+    ['at a service on another machine', {}, { serviceUrl: 'https://service.example' }, {}],
+    ['for a request that a proxy forwarded', {}, {}, { 'X-Forwarded-For': '127.0.0.1' }]
+  ])('is absent %s', async (_case, environment, config, headers) => {
+    afterTest(setEnvironment(environment))
     const { app } = await testApp({ serviceUrl, ...config })
     const answer = await request(app)
       .get('/me')

@@ -55,7 +55,7 @@ async function start(kind: 'ws' | 'socket.io', config: Partial<DidAuthConfig>): 
   const server = createServer(test.app).listen(0, '127.0.0.1')
   if (kind === 'ws') {
     onEvent = recipes.serveSockets(server, test.requireDid, (ws, { canonicalDid }, message) =>
-      ws.send(`${canonicalDid}: ${String(message as Buffer)}`)
+      ws.send(`${canonicalDid}: ${(message as Buffer).toString()}`)
     )
   } else {
     const served = recipes.serveIo(server, test.requireDid)
@@ -115,7 +115,7 @@ const isClosed = async ({ closed }: Opened): Promise<boolean> => {
 describe.each(['ws', 'socket.io'] as const)('the recipe for %s', (kind) => {
   const open = openers[kind]
 
-  describe('in cookie mode', () => {
+  describe('a socket in cookie mode', () => {
     const startWithCookies = async (config: Partial<DidAuthConfig> = {}) => {
       const service = await start(kind, { useCookies: true, ...config })
       return { service, cookie: await logInForCookies(service.app, wallet) }
@@ -149,7 +149,7 @@ describe.each(['ws', 'socket.io'] as const)('the recipe for %s', (kind) => {
     })
   })
 
-  describe('in header mode', () => {
+  describe('a socket in header mode', () => {
     const startWithToken = async (config: Partial<DidAuthConfig> = {}) => {
       const service = await start(kind, config)
       return { service, ...(await service.logIn()) }

@@ -305,7 +305,9 @@ describe('requireToken', () => {
           [appWith(), app].map((service) =>
             request(service)
               .post('/me')
-              .set({ ...credentials, ...(accept !== undefined && { Accept: accept }) })
+              // Without a proxy, a service in development also says its reason.
+              .set({ ...credentials, 'X-Forwarded-For': '192.0.2.7' })
+              .set(accept === undefined ? {} : { Accept: accept })
           )
         )
         const seen = ({

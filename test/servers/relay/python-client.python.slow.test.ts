@@ -12,9 +12,11 @@ const run = promisify(execFile)
 let url: string
 
 beforeEach(async () => {
-  let relay: TestRelay | undefined
-  url = await startServer((req, res) => relay?.listener(req, res))
-  relay = await startTestRelay({}, { serviceUrl: url })
+  // The relay has to know its URL when it starts.
+  const started: { relay?: TestRelay } = {}
+  url = await startServer((req, res) => started.relay?.listener(req, res))
+  const relay = await startTestRelay({}, { serviceUrl: url })
+  started.relay = relay
   relay.clock.seconds = systemClock.nowSeconds()
   afterTest(relay.end)
 })
