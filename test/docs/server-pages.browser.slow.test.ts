@@ -31,7 +31,14 @@ describe('a page that a link of another site opens', () => {
     writeFileSync(file, `export function install(app: any, requireDid: any) {\n${reloadCode}\n}`)
     const { install } = (await import(file)) as { install: (...given: unknown[]) => void }
     const after = (app: Express, requireDid: unknown): void => install(app, requireDid)
-    const { app, logInForCookies } = await testApp({ useCookies: true, cookiePrefix: prefix }, { after })
+    const seen: [site: unknown, hasCookies: boolean][] = []
+    const before = (app: Express): void => {
+      app.use('/account', ({ headers }, _res, next) => {
+        seen.push([headers['sec-fetch-site'], headers.cookie !== undefined])
+        next()
+      })
+    }
+    const { app, logInForCookies } = await testApp({ useCookies: true, cookiePrefix: prefix }, { before, after })
     const service = await listenAt(app)
     const url = service.url.replace('127.0.0.1', 'localhost')
     const other = await listenAt(express().get('/', (_req, res) => res.send(`<a href="${url}/account">Account</a>`)))
@@ -51,20 +58,25 @@ describe('a page that a link of another site opens', () => {
     }
     const page = await open(other.url)
     await page.click('text=Account')
-    return page
+    return { page, seen }
   }
 
   it.each(['', '__Host-', '__Secure-'] as const)(
     'reloads itself, and then has the cookies (prefix %j)',
     async (prefix) => {
-      const page = await followLink(prefix, true)
+      const { page, seen } = await followLink(prefix, true)
       await page.waitForSelector(`text=Logged in as ${alice.did}`)
+      expect(seen).toEqual([
+        ['cross-site', false],
+        ['same-origin', true]
+      ])
     }
   )
 
   it('shows the login to a visitor, after one reload', async () => {
-    const page = await followLink('', false)
+    const { page, seen } = await followLink('', false)
     await page.waitForSelector('text=Not logged in')
+    expect(seen).toHaveLength(2)
   })
 })
 

@@ -90,7 +90,7 @@ export class DidAuthClient {
    * Concurrent calls with the same wallet, text and signal share one login.
    *
    * @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, NO_WALLET, WALLET, CHALLENGE, REFUSED, RATE_LIMITED,
-   * UNAVAILABLE, CROSS_ORIGIN, PROTOCOL; or the signal's reason
+   * UNAVAILABLE, CROSS_ORIGIN, DUPLICATE_COOKIE, PROTOCOL; or the signal's reason
    * @example
    * button.onclick = () => auth.logIn({ wallet: provider }).catch(({ userMessage }) => alert(userMessage))
    */
@@ -153,8 +153,8 @@ export class DidAuthClient {
    *
    * With `approve: true`, a request that the service requires an approval for is signed by the wallet and sent again.
    *
-   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE; for an approval NO_WALLET, USER_REJECTED, WALLET_BUSY,
-   * WALLET, and PROTOCOL if the service requests the approval of another request; or the signal's reason
+   * @throws DidAuthClientError SESSION_ENDED, UNAVAILABLE, DUPLICATE_COOKIE; for an approval NO_WALLET, USER_REJECTED,
+   * WALLET_BUSY, WALLET, and PROTOCOL if the service requests the approval of another request; or the signal's reason
    */
   async fetch(input: string | URL | Request, options: AuthorizedInit = {}): Promise<Response> {
     await this.#load()
