@@ -325,8 +325,9 @@ describe('the form of a machine', () => {
     await test.post('/token', createForm(machine.assert())).expect(200)
     const twice = `${createForm(machine.assert({ jti: 'second one' }))}&resource=${ORDERS}`
     await test.post('/token', twice).expect(400, /"invalid_request"/)
-    const nested = createForm(machine.assert()).replace('&resource=', '&resource[x]=')
-    await test.post('/token', nested).expect(400, /"invalid_(?:request|target)"/)
+    // Without `extended`, `resource[x]` is the name of another parameter.
+    const nested = createForm(machine.assert({ jti: 'third one' })).replace('&resource=', '&resource[x]=')
+    await test.post('/token', nested).expect(extended ? 400 : 200)
   })
 
   it.each([
