@@ -70,5 +70,5 @@ describe('accessTokenVerifier, in Node and as a bundle for browsers', () => {
   it('throws a DidAuthError of the package', () =>
     expect(accessTokenVerifier(options)('x')).rejects.toBeInstanceOf(DidAuthError))
 
-  it('is small: the bundle of the entry has less than 80 kB', () => expect(source.length).toBeLessThan(80_000))
+  it('is small: the bundle of the entry has less than 82 kB', () => expect(source.length).toBeLessThan(82_000))
 })
