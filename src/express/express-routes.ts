@@ -145,9 +145,9 @@ export class ExpressRequest implements HttpRequest {
 
   /** Whether `X-Forwarded-For` has more entries than the setting `trust proxy` covers. */
   get hasUntrustedProxies(): boolean {
-    const { 'x-forwarded-for': forwarded } = this.#req.headers
+    const forwarded: unknown = this.#req.headers['x-forwarded-for']
     if (forwarded === undefined || this.isBehindUnknownProxy) return false
-    return forwarded.split(',').length > this.#req.ips.length
+    return String(forwarded).split(',').length > this.#req.ips.length
   }
 
   /** Cookies of the header `Cookie`, parsed at each access. */
