@@ -186,7 +186,11 @@ describe('the command doctor', () => {
     writeFileSync(file, '')
     const { findings } = await diagnose({ DATA_DIR: file })
     expect(findings).toMatchObject([
-      { id: 'data-dir', level: 'change', what: `The server cannot write to ${file}: a file with this name exists already` }
+      {
+        id: 'data-dir',
+        level: 'change',
+        what: `The server cannot write to ${file}: a file with this name exists already`
+      }
     ])
     const below = join(file, 'data')
     expect((await diagnose({ DATA_DIR: below })).findings).toMatchObject([
