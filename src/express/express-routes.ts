@@ -145,7 +145,7 @@ export class ExpressRequest implements HttpRequest {
 
   /** Whether `X-Forwarded-For` has more entries than the setting `trust proxy` covers. */
   get hasUntrustedProxies(): boolean {
-    const forwarded: unknown = this.#req.headers['x-forwarded-for']
+    const { 'x-forwarded-for': forwarded } = this.headers
     if (forwarded === undefined || this.isBehindUnknownProxy) return false
     return String(forwarded).split(',').length > this.#req.ips.length
   }
