@@ -157,7 +157,7 @@ export class ExpressRequest implements HttpRequest {
 
   /** Whether `X-Forwarded-For` has more entries than the setting `trust proxy` covers. */
   get hasUntrustedProxies(): boolean {
-    const forwarded: unknown = this.#req.headers['x-forwarded-for']
+    const { 'x-forwarded-for': forwarded } = this.headers
     if (forwarded === undefined || this.unknownProxy !== undefined) return false
     return String(forwarded).split(',').length > (this.#req.ips?.length ?? 0)
   }
