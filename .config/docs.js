@@ -17,7 +17,7 @@ const read = (file) => readFileSync(toPath(file), 'utf8')
 const formatCode = (text) => `\`${text}\``
 const formatValue = (value) => formatCode(typeof value === 'string' ? value : JSON.stringify(value))
 
-/** What the table of options says instead of the default of a required option. */
+/** Text of the table of options in place of the default of a required option. */
 const REQUIRED = 'required'
 
 /** Joins the lines of a type as prettier would write it in one line. */

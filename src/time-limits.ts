@@ -43,7 +43,7 @@ export const limitMilliseconds = {
   resolution: 3_000,
   /** A fetch of a status list or of a list of ended sessions. A request waits as long for the second. */
   listFetch: 3_000,
-  /** A fetch of a trusted issuer's keys, and the wait of a request for it. After this wait, the fetch counts as failed. */
+  /** A fetch of a trusted issuer's keys, and the wait of a request for it, after which the fetch counts as failed. */
   keyFetch: 5_000,
   keyWait: 10_000,
   /** Pause between two fetches of keys: anyone can send a token that names an unknown key. */

@@ -105,7 +105,7 @@ export const parseOrigin = (value: unknown): string | undefined =>
 export const isOrigin = (value: unknown): boolean => typeof value === 'string' && parseOrigin(value) === value
 /** Origin of an application's own scheme, such as `tauri://localhost`. */
 const APP_ORIGIN = /^(?!https?:)[a-z][a-z\d+.-]*:\/\/(?:[a-z\d._-]+|\[[\da-f:.]+\])(?::\d{1,5})?$/
-/** Whether a value is an origin as browsers spell it, with any scheme. `null` is none, because every site can have it. */
+/** Whether a value is an origin as browsers spell it, with any scheme. `null` is none: every site can have it. */
 export const isAnyOrigin = (value: unknown): boolean =>
   isOrigin(value) || (typeof value === 'string' && APP_ORIGIN.test(value))
 /** Whether a value is a host as browsers spell it: without user, and without the default port of https. */

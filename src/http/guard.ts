@@ -88,7 +88,7 @@ export function hasToken({ transport }: HttpParts, request: Pick<HttpRequest, 'h
 
 /** Refuses a request that cookies may authenticate and another site made. @throws DidAuthError ERR_CROSS_ORIGIN */
 export function assertNotForged({ transport, settings }: HttpParts, request: HttpRequest, isUnsafe?: true): void {
-  // A foreign page cannot make a request that has a token in the header and no cookie. Browsers add passwords (`Basic`).
+  // A foreign page cannot make a request with a token in the header and no cookie. Browsers add passwords (`Basic`).
   if (transport.useCookies && (transport.hasTokenCookie(request) || !transport.hasTokenHeader(request))) {
     assertSameSite(request, settings.trustedOrigins, isUnsafe)
   }

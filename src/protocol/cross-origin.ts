@@ -32,7 +32,7 @@ function isSafeRequest({ method, headers: { upgrade = '' } }: RequestOrigin): bo
 /**
  * Asserts that no other site made a browser send an unsafe request. A trusted `Origin` passes. Otherwise
  * `Sec-Fetch-Site` decides, because pages cannot set it. A request with neither header is not from a browser. With
- * `Referrer-Policy: no-referrer`, browsers send `Origin: null` with forms of our own pages, and `same-origin` with them.
+ * `Referrer-Policy: no-referrer`, browsers send `Origin: null` and `same-origin` with forms of our own pages.
  * @param isUnsafe - whether the request is checked; by default one whose method is unsafe, or that opens a WebSocket
  * @throws DidAuthError ERR_CROSS_ORIGIN
  * @see Fetch Metadata Request Headers; OWASP Cross-Site Request Forgery Prevention, "Fetch Metadata"

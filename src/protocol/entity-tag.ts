@@ -1,4 +1,4 @@
-/** What proxies add to an entity tag when they compress an answer: `W/` before it, or a suffix within its quotes. */
+/** Additions of proxies that compress an answer to its entity tag: `W/` before it, or a suffix within its quotes. */
 const COMPRESSION_MARKS = /^W\/|-(?:gzip|br|zstd|deflate)(?="$)/g
 
 /**

@@ -1,16 +1,19 @@
 /** Maximum number of path levels at which stale cookies are deleted. */
 const MAX_LEVELS = 8
 
-/** Path that a cookie can have: printable ASCII without `;`, and at most as long as browsers accept. @see RFC 6265bis */
+/** Path that a cookie can have: printable ASCII without `;`, as long as browsers accept. @see RFC 6265bis */
 const COOKIE_PATH = /^\/[\x21-\x3a\x3c-\x7e]{0,1022}$/
 
 /** Values of `Sec-Fetch-Site` with which the answer may delete cookies. Clients other than browsers send none. */
 const OWN_SITES: ReadonlySet<unknown> = new Set([undefined, 'same-origin', 'none'])
 
+/** Expiry that makes a browser delete a cookie. */
+const LONG_AGO = 'Thu, 01 Jan 1970 00:00:00 GMT'
+
 /** Attributes of each cookie with a token. */
 export const COOKIE_ATTRIBUTES = 'HttpOnly; Secure; SameSite=Strict'
 
-/** Lists the values of a cookie in a `Cookie` header, as the client sent them. A header may have several of one name. */
+/** Lists the values of a cookie in a `Cookie` header, as the client sent them. Several may have one name. */
 export function listCookieValues(header: string | undefined, name: string): string[] {
   if (header === undefined) return []
   return header.split(';').flatMap((pair) => {
@@ -21,9 +24,8 @@ export function listCookieValues(header: string | undefined, name: string): stri
 
 /** Returns the headers `Set-Cookie` by which a browser deletes cookies at some paths. */
 export function expireCookies(names: readonly string[], paths: readonly string[]): string[] {
-  const expires = new Date(0).toUTCString()
   return paths.flatMap((path) =>
-    names.map((name) => `${name}=; Path=${path}; Expires=${expires}; ${COOKIE_ATTRIBUTES}`)
+    names.map((name) => `${name}=; Path=${path}; Expires=${LONG_AGO}; ${COOKIE_ATTRIBUTES}`)
   )
 }
 

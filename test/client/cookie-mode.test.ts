@@ -176,7 +176,7 @@ describe('DidAuthClient in cookie mode with a stale cookie at another path', () 
     const wrapped = jar.wrap(async (input, init) => {
       const headers = new Headers(init?.headers)
       const cookie = headers.get('cookie')
-      const stale = isStale && isAffected(new URL(String(input)).pathname)
+      const stale = isStale && isAffected(new URL(new Request(input).url).pathname)
       if (stale) headers.set('Cookie', [cookie, 'authorization=x; refresh-token=x'].filter(Boolean).join('; '))
       const answer = await service.fetch(input, { ...init, headers })
       if (canDelete && stale && answer.headers.getSetCookie().length > 2) isStale = false

@@ -325,7 +325,7 @@ describe('the form of a machine', () => {
     await test.post('/token', createForm(machine.assert())).expect(200)
     const twice = `${createForm(machine.assert({ jti: 'second one' }))}&resource=${ORDERS}`
     await test.post('/token', twice).expect(400, /"invalid_request"/)
-    // Without `extended`, `resource[x]` is the name of another parameter.
+    // If `extended` is false, `resource[x]` is the name of another parameter.
     const nested = createForm(machine.assert({ jti: 'third one' })).replace('&resource=', '&resource[x]=')
     await test.post('/token', nested).expect(extended ? 400 : 200)
   })

@@ -305,7 +305,7 @@ describe('requireToken', () => {
           [appWith(), app].map((service) =>
             request(service)
               .post('/me')
-              // Without a proxy, a service in development also says its reason.
+              // A service in development says its reason to clients that no proxy forwards.
               .set({ ...credentials, 'X-Forwarded-For': '192.0.2.7' })
               .set(accept === undefined ? {} : { Accept: accept })
           )

@@ -86,7 +86,7 @@ export class DidAuthClient {
   }
 
   /**
-   * Requests a challenge, gets it signed by the wallet, and opens a session. It ends the previous session of this client.
+   * Requests a challenge, gets it signed by the wallet, and opens a session. The previous session of this client ends.
    * Concurrent calls with the same wallet, text and signal share one login.
    *
    * @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, NO_WALLET, WALLET, CHALLENGE, REFUSED, RATE_LIMITED,

@@ -77,7 +77,11 @@ export async function ask(service: Service, call: Call): Promise<Answer> {
   return answer
 }
 
-/** Sends a request and returns its JSON; undefined for an empty body. @throws DidAuthClientError as {@link ask}, PROTOCOL for other content */
+/**
+ * Sends a request and returns its JSON; undefined for an empty body.
+ *
+ * @throws DidAuthClientError as {@link ask}, PROTOCOL for other content
+ */
 export async function askJson(service: Service, call: Call): Promise<unknown> {
   const answer = await ask(service, call)
   if (!answer.json && answer.body.length) throw toClientError(answer)
