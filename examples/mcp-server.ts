@@ -1,8 +1,8 @@
 /**
  * An MCP server that machines log in to with a DID. It needs `express`, `express-did-auth`,
- * `@modelcontextprotocol/server` and `@modelcontextprotocol/node`. Clients of MCP find the login by themselves: the 401 of
- * /mcp names the metadata of this resource, and they name the token endpoint. The login and the MCP server may also be
- * two services, see the reference. examples/mcp-server-sdk1.ts uses version 1 of the SDK.
+ * `@modelcontextprotocol/server` and `@modelcontextprotocol/node`. Clients of MCP find the login by themselves: the 401
+ * of /mcp names the metadata of this resource, and they name the token endpoint. The login and the MCP server may also
+ * be two services, see the reference. examples/mcp-server-sdk1.ts uses version 1 of the SDK.
  */
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { toNodeHandler } from '@modelcontextprotocol/node'
