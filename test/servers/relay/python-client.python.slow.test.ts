@@ -34,6 +34,6 @@ describe('examples/relay_client.py', () => {
   it('prints which rule refuses its credential', async () => {
     const refused = runClient(url.replace('127.0.0.1', 'localhost'))
     const reason = `"reason":"aud; expected absent, or ${url}"`
-    await expect(refused).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining(reason) as string })
+    await expect(refused).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining(reason) as unknown })
   })
 })
