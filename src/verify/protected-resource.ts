@@ -48,7 +48,7 @@ export interface ProtectedResource {
   /** The document, which is sent as JSON. */
   readonly document: Readonly<Record<string, unknown>>
   /** Express middleware that answers GET and preflight requests for the document. Use it at the root of the app. */
-  handler(req: MetadataRequest, res: MetadataResponse, next: () => void): void
+  readonly handler: (req: MetadataRequest, res: MetadataResponse, next: () => void) => void
 }
 
 /**
