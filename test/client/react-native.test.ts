@@ -26,7 +26,7 @@ beforeEach(() => {
   remove(AbortSignal.prototype, 'throwIfAborted')
 })
 
-describe('in React Native, which lacks functions of signals, and streams', () => {
+describe('React Native, which lacks functions of signals, and streams', () => {
   it('the client logs in, refreshes and logs out, and its calls obey a signal', async () => {
     const service = await startClientService()
     const auth = service.client({ fetch: withoutStreams(service.fetch) })

@@ -70,7 +70,7 @@ export async function startSession(
     walletId,
     receivedAt: setting.wallSeconds()
   })
-  // In cookie mode, the service ends the session of the cookies that it replaces.
+  // The service ends the session of the cookies that it replaces in cookie mode.
   if (previous && !usesCookies) sendLogout(setting, previous).catch(() => undefined)
   return session
 }
