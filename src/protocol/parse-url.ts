@@ -1,7 +1,7 @@
 /** Host names of this machine for every resolver. */
 const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/
 
-/** Whether the host name of a URL (without port) is this machine for browsers. Names below `localhost` are, too. */
+/** Whether the host of a URL (without port) is this machine for browsers, which includes names below `localhost`. */
 export function isLoopbackHost(hostname: string): boolean {
   return LOOPBACK.test(hostname) || hostname.endsWith('.localhost')
 }

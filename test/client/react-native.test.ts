@@ -26,8 +26,8 @@ beforeEach(() => {
   remove(AbortSignal.prototype, 'throwIfAborted')
 })
 
-describe('the client in React Native, which lacks functions of signals, and streams', () => {
-  it('logs in, refreshes and logs out, and its calls obey a signal', async () => {
+describe('React Native, which lacks functions of signals, and streams', () => {
+  it('the client logs in, refreshes and logs out, and its calls obey a signal', async () => {
     const service = await startClientService()
     const auth = service.client({ fetch: withoutStreams(service.fetch) })
     await auth.logIn()

@@ -86,8 +86,8 @@ export class DidAuthClient {
   }
 
   /**
-   * Requests a challenge, gets it signed by the wallet, and opens a session. The previous session of this client ends.
-   * Concurrent calls with the same wallet, text and signal share one login.
+   * Requests a challenge, gets it signed by the wallet, and opens a session. It ends the previous session of this
+   * client. Concurrent calls with the same wallet, text and signal share one login.
    *
    * @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, NO_WALLET, WALLET, CHALLENGE, REFUSED, RATE_LIMITED,
    * UNAVAILABLE, CROSS_ORIGIN, DUPLICATE_COOKIE, PROTOCOL; or the signal's reason

@@ -122,8 +122,9 @@ export interface DidAuthClientOptions {
    */
   readonly domain?: string | undefined
   /**
-   * The `serviceUrl` of the service, if `url` is another address of it, such as a proxy's or an internal one. It is
-   * the `URI` of an EIP-4361 text, and device proofs have its origin. The service must accept its host. Default: `url`.
+   * The `serviceUrl` of the service, if `url` is another address of it, such as a proxy's or an internal one. It
+   * becomes the `URI` of an EIP-4361 text, and device proofs have its origin. The service must accept its host.
+   * Default: `url`.
    */
   readonly serviceUrl?: string | undefined
   /** Line for the user in an EIP-4361 text. Default: none. */

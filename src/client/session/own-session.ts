@@ -81,7 +81,7 @@ export async function startSession(
     walletId,
     receivedAt: setting.wallSeconds()
   })
-  // The service itself ends the session of the cookies that a login replaces.
+  // The service ends the session of the cookies that it replaces in cookie mode.
   if (previous && !usesCookies) sendLogout(setting, previous).catch(() => undefined)
   return session
 }
