@@ -8,7 +8,8 @@ const servers: Server[] = []
 
 /** Listens on a free port until {@link closeServices}, and returns the port. */
 export async function servingPort(listener: RequestListener, backlog?: number): Promise<number> {
-  const server = createServer(listener)
+  // Otherwise the server of a stalled test closes an idle connection while its client sends the next request.
+  const server = createServer({ keepAliveTimeout: 0 }, listener)
   servers.push(server)
   await new Promise<void>((resolve) => server.listen({ port: 0, host: '127.0.0.1', backlog }, resolve))
   return (server.address() as AddressInfo).port
