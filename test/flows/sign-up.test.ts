@@ -64,6 +64,14 @@ describe('signUp', () => {
     expect(parts.steps.filter((step) => step === 'recover')).toHaveLength(3)
   })
 
+  it('refuses the signature of another wallet, and consumes nothing', async () => {
+    const parts = await createFlowParts()
+    const sig = signLogin(parts, createNumberedWallet(2), { did })
+    const forged = signUp(parts, { client, did, sig, credentialJwts: [], claims: [] })
+    await expect(forged).rejects.toEqual(refusal('ERR_CHALLENGE'))
+    expect(parts.steps).not.toContain('consumeChallenge')
+  })
+
   it('accepts the signed credentials, joined by commas', async () => {
     const parts = await createFlowParts()
     const given = { credentialJwts: ['a.b.c', 'd.e.f'], thirdLine: '\nMy credentials are: a.b.c,d.e.f' }
