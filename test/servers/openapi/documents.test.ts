@@ -239,7 +239,6 @@ describe('the OpenAPI documents of auth and vault', () => {
     const takesProof = ({ operation }: (typeof operations)[number]): boolean =>
       JSON.stringify(operation.parameters ?? []).includes('"#/components/parameters/DPoP"')
     expect(operations.filter(takesProof).map(({ path }) => path)).toEqual(paths)
-    const logins = paths.filter((path) => path !== '/resource-token')
     const challenges = ['/request-signup', '/request-auth'].flatMap((path) => [path, `${path}/{did}`])
     // A resource token needs a proof, and its answer has no nonce for the next one.
     const logins = paths.filter((path) => path !== '/resource-token')
