@@ -91,7 +91,7 @@ export async function startSession(
  * sent. If the response is lost, a retry with that key is not mistaken for token theft. Only a refusal of the stored
  * refresh token deletes the tokens.
  *
- * @throws DidAuthClientError SESSION_ENDED; DUPLICATE_COOKIE, or UNAVAILABLE for any other failure. Both keep the tokens
+ * @throws DidAuthClientError SESSION_ENDED; DUPLICATE_COOKIE, or UNAVAILABLE for other failures, which keep the tokens
  */
 export async function renewSession(setting: Setting, keeper: SessionKeeper, stale: SessionRecord): Promise<void> {
   if (isServer(setting)) return
