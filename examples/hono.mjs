@@ -14,8 +14,7 @@ const didAuth = createDidAuth({
   maxRequestsPerTimeSlot: 1000
 })
 
-// The address of the connection. Behind a proxy of yours, take it from the header that the proxy sets.
-// Behind a proxy, the address is c.req.header('x-real-ip'), which the proxy has to set.
+// The address of the connection. Behind a proxy, the address is c.req.header('x-real-ip'), which the proxy has to set.
 const contextOf = (c) => ({ clientAddress: getConnInfo(c).remote.address })
 
 /** Lets only users pass, as `requireDid` of Express does. */

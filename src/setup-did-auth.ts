@@ -99,14 +99,12 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     return createDidGuard(http, options) as unknown as Guard
   }
 
-  const serviceDid = service.serviceDid()
-  serviceDid.catch(() => undefined)
   const authenticate = createAuthenticator(http, {
     isUnsafe: true,
     run: (request, check) => runAsClient(() => createClient(request), check)
   })
 
-  return Object.assign(guard({}), {
+  const requireDid = Object.assign(guard({}), {
     with: guard,
     // Undefined only with `optional`, as the overloads of `RequireDid` say.
     authenticate: (async (req, options = {}) => {
@@ -123,11 +121,12 @@ export function setupDidAuth(app: ExpressApp, config: DidAuthConfig): RequireDid
     },
     optional: guard({ optional: true }),
     ...service.corsSettings,
-    serviceDid,
     ready,
     sessions,
     close
   })
+  // A getter asks again after a failure.
+  return Object.defineProperty(requireDid, 'serviceDid', { get: service.serviceDid, enumerable: true }) as RequireDid
 }
 
 /** Whether a value is an application or router. Callers in JavaScript may pass any value. */

@@ -25,6 +25,7 @@ import {
   createResourceIssuer,
   createServiceQuotas,
   hasTokenScheme,
+  readHeaderToken,
   limitStoreTime,
   optionDefaults,
   type Caller
@@ -151,7 +152,10 @@ export function createRelayAuth(parts: RelayAuthParts) {
    * ERR_STORE; ERR_DID_UNSUPPORTED, ERR_KEYS
    */
   const authenticate = async (authorization = ''): Promise<string> => {
-    if (!hasRelayToken(authorization)) throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
+    if (!hasRelayToken(authorization)) {
+      readHeaderToken(authorization, SCHEMES)
+      throw new DidAuthError('ERR_ACCESS_TOKEN_MISSING')
+    }
     const token = readBearerToken(authorization)
     const user = token === undefined ? undefined : await verifyResourceToken?.(token)
     const did = user?.canonicalDid ?? (await verifyOwnToken(authorization))
@@ -251,8 +255,11 @@ function seal(secret: string, random: Uint8Array, did: string, slot: number): Bu
   return createHmac('sha256', secret).update(random).update(canonicalDid(did)).update(time).digest()
 }
 
+/** Schemes of `Authorization` with a token of the relay or of the service that it trusts. */
+const SCHEMES = ['DIDAuth', 'Bearer'] as const
+
 /** Whether the header has a token, valid or not: also a bare one. Another scheme, such as `Basic`, is no token. */
 function hasRelayToken(authorization = ''): boolean {
   const isBare = authorization !== '' && !authorization.includes(' ')
-  return isBare || hasTokenScheme(authorization, ['DIDAuth', 'Bearer'])
+  return isBare || hasTokenScheme(authorization, SCHEMES)
 }

@@ -121,6 +121,8 @@ export type NodeRequest = IncomingMessage &
 /** Request of Express or Node with the interface that the endpoints read. */
 export class ExpressRequest implements HttpRequest {
   readonly #req: NodeRequest
+  /** Undefined for a request that a test or another framework made. */
+  readonly #socket: Socket | undefined
   /** Id that the server gave to the request. */
   readonly id: string | undefined
   /** HTTP method in upper case. */
@@ -139,7 +141,7 @@ export class ExpressRequest implements HttpRequest {
   /** Warning if the request has `X-Forwarded-For` and the application trusts no proxy. */
   readonly unknownProxy: string | undefined
   /** Whether the socket of the request is destroyed. */
-  readonly isGone = (): boolean => this.#req.socket.destroyed
+  readonly isGone = (): boolean => this.#socket?.destroyed === true
 
   constructor(req: NodeRequest) {
     this.#req = req
@@ -148,9 +150,8 @@ export class ExpressRequest implements HttpRequest {
     this.originalUrl = req.originalUrl ?? req.url ?? ''
     this.mountPath = req.baseUrl ?? ''
     this.headers = req.headers
-    // A request that a test or another framework made may have no socket.
-    const socket: Socket | undefined = req.ip === undefined ? req.socket : undefined
-    this.clientAddress = req.ip ?? socket?.remoteAddress ?? ''
+    this.#socket = req.socket
+    this.clientAddress = req.ip ?? this.#socket?.remoteAddress ?? ''
     const isForwarded = req.headers['x-forwarded-for'] !== undefined
     this.unknownProxy = isForwarded && !trustsProxy(req) ? UNKNOWN_PROXY : undefined
   }

@@ -92,8 +92,8 @@ export class FetchRequest implements HttpRequest {
     const { body, bodyUsed } = this.#request
     if (bodyUsed || body?.locked === true) {
       const cause = new Error(
-        'didAuth.fetch needs a request whose body was not read, as validators do: mount the login first, or pass ' +
-          'new Request(url, { method, headers, body })'
+        'the body of this request was read before didAuth.fetch, for example by a validator: mount the login first, ' +
+          'or pass new Request(url, { method, headers, body })'
       )
       throw new DidAuthError('ERR_CONFIG', { cause })
     }

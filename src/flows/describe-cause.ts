@@ -1,6 +1,7 @@
+import { errorStatuses } from '../errors.js'
 import type { Logger } from '../ports.js'
 import { cutSecrets } from '../protocol/describe-value.js'
-import { isObject } from '../protocol/json.js'
+import { isObject, readField } from '../protocol/json.js'
 
 const MAX_LENGTH = 2_000
 const MAX_DEPTH = 5
@@ -42,7 +43,7 @@ export function logFailure(
   error: { code?: unknown; cause: unknown; text: string }
 ): void {
   const { code, cause, text } = error
-  const isUnavailable = typeof code === 'string' && code !== 'ERR_INTERNAL' && code !== 'ERR_CONFIG'
+  const isUnavailable = readField(errorStatuses, String(code)) === 503
   logger.error({ ...fields, cause: describeCause(cause, { hasStack: !isUnavailable }) }, text)
   if (isUnavailable) logger.debug?.({ event: 'failure-stack', code, cause: describeCause(cause) }, text)
 }

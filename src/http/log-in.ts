@@ -1,6 +1,6 @@
 import { usesDisclosure, type SiweSettings } from '../config/settings.js'
-import { DidAuthError, errorStatuses } from '../errors.js'
 import type { ReadDeviceProof } from '../flows/device-binding.js'
+import { describeCause } from '../flows/describe-cause.js'
 import { assertProofBudget, type Caller } from '../flows/limits.js'
 import { logIn, signUp } from '../flows/log-in.js'
 import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
@@ -10,6 +10,7 @@ import type { Tokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { trace } from '../tracing.js'
 import type { HttpParts } from './guard.js'
+import { isTokenRefusal } from './log-out.js'
 import { MAX_BODY_BYTES, readLogin, readSignUp, readSiweLogin } from './read-request.js'
 import { readDeviceProof } from './token-transport.js'
 
@@ -97,7 +98,8 @@ async function endReplacedSession(
     const refreshToken = transport.readRefreshCookie(request)
     if (refreshToken !== undefined) await logOutByRefreshToken(parts, refreshToken)
   } catch (error) {
-    if (error instanceof DidAuthError && errorStatuses[error.code] === 401) return
-    parts.logger.warn({ event: 'replaced-session', err: error }, 'the session that a login replaced was not ended')
+    if (isTokenRefusal(error)) return
+    const cause = describeCause(error, { hasStack: false })
+    parts.logger.warn({ event: 'replaced-session', cause }, 'the session that a login replaced was not ended')
   }
 }

@@ -11,7 +11,8 @@ const TOKEN_REFUSALS: ReadonlySet<string> = new Set([
   'ERR_ACCESS_TOKEN_MISSING',
   'ERR_ACCESS_TOKEN',
   'ERR_ACCESS_TOKEN_EXPIRED',
-  'ERR_REFRESH_TOKEN'
+  'ERR_REFRESH_TOKEN',
+  'ERR_DUPLICATE_COOKIE'
 ])
 
 /**
@@ -56,7 +57,8 @@ async function logOutAll(
   }
 }
 
-function isTokenRefusal(error: unknown): boolean {
+/** Whether a token of a request was refused: there is no session to end. */
+export function isTokenRefusal(error: unknown): boolean {
   return error instanceof DidAuthError && TOKEN_REFUSALS.has(error.code)
 }
 

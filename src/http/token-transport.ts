@@ -100,7 +100,7 @@ export function createTokenTransport({ useCookies, cookiePrefix, resourceIssuer 
       return useCookies ? { ...answer, cookies: expireCookies(names, ['/']) } : answer
     },
     /**
-     * Returns an answer that makes the browser delete token cookies at every path from which it sent them. A stale
+     * Returns an answer that makes the browser delete token cookies at the paths of {@link listStalePaths}. A stale
      * cookie at another path hides the one of the login, and a login cannot replace it.
      */
     clearStaleTokens(answer: HttpAnswer, { originalUrl, headers }: WithUrl): HttpAnswer {

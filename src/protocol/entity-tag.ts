@@ -2,7 +2,7 @@
 const COMPRESSION_MARKS = /^W\/|-(?:gzip|br|zstd|deflate)(?="$)/g
 
 /**
- * Removes from an entity tag what a proxy adds when it compresses an answer. Tags of this package name the state of a
+ * Removes from an entity tag what a proxy adds when it compresses an answer. Tags of lists name the state of a
  * list, not bytes, so a compressed list has the same tag. They end in 43 digits of base64url, of which the last one
  * encodes 4 bits: it is none of the letters in which a suffix ends.
  * @see RFC 9110, section 8.8.3.3

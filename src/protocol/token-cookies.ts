@@ -1,10 +1,13 @@
 /** Maximum number of path levels at which stale cookies are deleted. */
 const MAX_LEVELS = 8
 
+/** Maximum sum of the lengths of these paths: proxies refuse answers whose headers have more than 4 to 8 KiB. */
+const MAX_PATHS_LENGTH = 1_536
+
 /** Path that a cookie can have: printable ASCII without `;`, as long as browsers accept. @see RFC 6265bis */
 const COOKIE_PATH = /^\/[\x21-\x3a\x3c-\x7e]{0,1022}$/
 
-/** Values of `Sec-Fetch-Site` with which the answer may delete cookies. Clients other than browsers send none. */
+/** Values of `Sec-Fetch-Site` with which the answer may delete cookies. Other clients than browsers have no such header. */
 const OWN_SITES: ReadonlySet<unknown> = new Set([undefined, 'same-origin', 'none'])
 
 /** Expiry that makes a browser delete a cookie. */
@@ -44,5 +47,6 @@ export function listStalePaths(originalUrl: string, secFetchSite: unknown): stri
     .slice(1, 1 + MAX_LEVELS)
   const levels = segments.map((_segment, index) => `/${segments.slice(0, index + 1).join('/')}`)
   const paths = ['/', ...levels.flatMap((level) => [level, `${level}/`])]
-  return [...new Set(paths)].filter((one) => COOKIE_PATH.test(one))
+  let length = 0
+  return [...new Set(paths)].filter((one) => COOKIE_PATH.test(one) && (length += one.length) <= MAX_PATHS_LENGTH)
 }

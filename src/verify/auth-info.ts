@@ -3,9 +3,12 @@ import { readField } from '../protocol/json.js'
 import { parseHttpUrl } from '../protocol/parse-url.js'
 import { readHeader, type TokenRequest } from './token-request.js'
 
+/** Header with a token. Another scheme, such as the password of a proxy, has none. */
+const TOKEN = /^(?:DIDAuth|Bearer) +([^ ]+)$/i
+
 /** Information about a token, as the SDKs of the Model Context Protocol read it from `req.auth`. */
 export interface AuthInfo {
-  /** The token after the scheme of `Authorization`; empty if it came in a cookie. */
+  /** The token after `DIDAuth` or `Bearer`; empty if it came in a cookie. */
   token: string
   /** Claim `client_id`: the DID of a machine, or the `serviceUrl` where a user logged in. Else the DID. */
   clientId: string
@@ -34,7 +37,7 @@ export function toAuthInfo(req: TokenRequest & { readonly auth?: unknown }): Aut
   const { sub: did, client_id: clientId, scope } = claims
   const resource = parseHttpUrl(claims.aud)
   return {
-    token: readHeader(req, 'authorization')?.replace(/^\S+ +/, '') ?? '',
+    token: TOKEN.exec(readHeader(req, 'authorization') ?? '')?.[1] ?? '',
     clientId: typeof clientId === 'string' ? clientId : did,
     scopes: typeof scope === 'string' ? scope.split(' ').filter((one) => one !== '') : [],
     expiresAt: claims.exp,

@@ -17,7 +17,7 @@ const BEARER = /^Bearer +([^ ]+)$/i
 
 /** Options of {@link resourceTokenVerifier}. */
 export interface ResourceVerifierOptions {
-  /** `serviceUrl` of the service that issues the tokens, in exactly the same spelling: https, or this machine. */
+  /** `serviceUrl` of the service that issues the tokens: https, or this machine. A last slash makes no difference. */
   issuer: string
   /** URL of this service, as the issuer lists it in `resources`: a slash after the origin makes no difference. */
   audience: string

@@ -162,7 +162,9 @@ describe('accounts with several wallets', () => {
 /** Runs a block of the guide on roles and bans. Returns the application that its options set up, and its functions. */
 async function startRoles(index: number, functions: string, config: Partial<DidAuthConfig> = {}) {
   const file = join(folder, `roles-${index}.ts`)
-  const code = listCode('ROLES.md', 'ts')[index]!.replaceAll('export async function', 'async function')
+  const code = listCode('ROLES.md', 'ts')
+    [index]!.replaceAll('export async function', 'async function')
+    .replace(/^import type \{\}.*$/m, '')
   const [start, end] = [
     'export function install(app: any, setupDidAuth: any, config: any) {',
     `return { ${functions} }\n}`

@@ -22,6 +22,11 @@ describe('listStalePaths', () => {
     expect(listStalePaths(`/a/${'b'.repeat(1_020)}/c`, 'none')).toEqual(['/', '/a', '/a/', `/a/${'b'.repeat(1_020)}`])
   })
 
+  it('lists paths of at most 1,536 characters together, because proxies limit the headers of an answer', () => {
+    const paths = listStalePaths(`/${'a'.repeat(400)}/${'b'.repeat(400)}`, 'none')
+    expect(paths.map((path) => path.length)).toEqual([1, 401, 402])
+  })
+
   it.each(['cross-site', 'same-site'])('lists none for Sec-Fetch-Site: %s', (site) => {
     expect(listStalePaths('/a', site)).toEqual([])
   })

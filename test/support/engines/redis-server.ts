@@ -31,7 +31,9 @@ export interface TestRedis {
  */
 export async function startRedis(settings: readonly string[] = []): Promise<TestRedis> {
   const { path: folder, remove } = temporaryFolder()
-  const port = await freePort()
+  let port = await freePort()
+  // A node of a cluster also listens on the port 10,000 above, which has to be below those that the system assigns.
+  while (port >= 22_000) port = await freePort()
   const serverArguments = ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder]
   const args = [...serverArguments, '--save', '', '--appendonly', 'no', ...settings]
   let server = await launch(args)
