@@ -63,7 +63,10 @@ async function restoreFiles({ DATA_DIR }: ServerEnv, folder: string, manifest: M
   }
 }
 
-/** Writes the files of a backup, and syncs them and their subfolders. After an error, it removes them and {@link UNFINISHED_RESTORE}. */
+/**
+ * Writes the files of a backup, and syncs them and their subfolders. After an error, it removes them and
+ * {@link UNFINISHED_RESTORE}.
+ */
 async function writeFiles(target: string, folder: string, { files, tables }: Manifest): Promise<void> {
   const created: string[] = []
   const folders = listFolders(files).map((path) => join(target, path))

@@ -253,7 +253,7 @@ describe('backup and restore', () => {
       }
     }
     const getUid = jest.spyOn(process, 'getuid').mockReturnValue(uid + 1)
-    // Without rights of root, all files belong to another user now. Those of root are trusted.
+    // Now all files belong to another user, or to root, which is trusted.
     if (uid !== 0) await expect(restore()).rejects.toThrow(createRefusal(at('backup')))
     else expect((await restore()).code).toBe(0)
     getUid.mockRestore()
