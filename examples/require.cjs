@@ -9,7 +9,7 @@ const requireDid = setupDidAuth(app, {
   challengeSecret: process.env.CHALLENGE_SECRET ?? randomBytes(32).toString('hex'),
   serviceUrl: 'http://localhost:3000',
   serviceSigner: es256kSigner(privateKey),
-  maxRequestsPerTimeSlot: 1000 // per user in ten minutes; a page soon reaches the default of 20
+  maxRequestsPerTimeSlot: 1000 // per user in ten minutes
 })
 app.get('/profile', requireDid, (req, res) => res.json(req.user))
 app.listen(3000).on('listening', () => console.log('http://localhost:3000'))

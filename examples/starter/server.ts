@@ -6,12 +6,13 @@ const url = new URL(process.env.SERVICE_URL ?? '')
 // A host may set PORT. In development, the number in SERVICE_URL is the only one.
 const server = app.listen(Number(process.env.PORT ?? (url.port || 3000)))
 server.on('listening', () => {
-  const address = server.address()
-  const port = typeof address === 'object' && address !== null ? address.port : 0
+  const bound = server.address()
+  const port = typeof bound === 'object' && bound !== null ? bound.port : 0
   console.log(`Listening on port ${port}. Open ${url.origin}`)
   if (process.env.BEHIND_VITE) return // --vite
-  if (url.hostname !== 'localhost' || Number(url.port) === port) return
-  console.warn(`Logins at http://localhost:${port} are refused: set SERVICE_URL=http://localhost:${port} in .env`)
+  if (!['localhost', '127.0.0.1'].includes(url.hostname) || Number(url.port) === port) return
+  const address = `http://${url.hostname}:${port}`
+  console.warn(`Logins at ${address} are refused: set SERVICE_URL=${address} in .env`)
 })
 server.on('error', (error) => {
   console.error(`${error.message}. If another program uses the port, change the number of SERVICE_URL in .env`)

@@ -52,12 +52,14 @@ export async function openDatabase(
   return { name: 'database', variable: 'DATABASE_URL', database, check, close: () => database.close() }
 }
 
-/** Opens Redis, without connecting yet. @throws StartError if its URL is invalid, or its certificates cannot be read */
+/** Opens Redis, without connecting yet. @throws StartError if its URL is invalid, or its certificates cannot be used */
 export async function openRedis(
   env: Pick<ServerEnv, 'REDIS_SSL_CA'>,
   url: string
 ): Promise<RemoteEngine & { quotas: QuotaStore & StoreLifecycle }> {
   const { redisQuotas } = await import('express-did-auth/stores/redis')
+  if (env.REDIS_SSL_CA !== undefined && !url.startsWith('rediss://'))
+    throw new StartError('REDIS_SSL_CA needs a REDIS_URL with TLS, rediss://')
   const ca = readCertificates('REDIS_SSL_CA', env.REDIS_SSL_CA)
   const quotas = startStep('Cannot use Redis (REDIS_URL)', () => redisQuotas(url, ca))
   const check = (): Promise<void> =>

@@ -11,7 +11,12 @@ import {
   parseJwt,
   type ParsedJwt
 } from 'express-did-auth/protocol'
-import { createCredentialRefusal as createRefusal, createLazy, isObject } from 'express-did-auth/server-kit'
+import {
+  createCredentialRefusal as createRefusal,
+  createLazy,
+  isObject,
+  isOwnAudience
+} from 'express-did-auth/server-kit'
 
 const CREDENTIALS_V1 = 'https://www.w3.org/2018/credentials/v1'
 
@@ -23,7 +28,7 @@ const TOLERANCE_SECONDS = 60
  * challenge nor its signature is verified yet.
  *
  * Published clients set neither `nbf` nor `aud`. They set no subject, or the service as the subject. If there is a
- * subject, it must be the issuer or this service. If there is an audience, it must contain the URL of this relay.
+ * subject, it must be the issuer or this service. If there is an audience, it must name this relay only.
  * Otherwise another relay could let its users sign this relay's challenge, and log in here as these users. `nbf` may be
  * up to 60 s in the future.
  *
@@ -45,7 +50,8 @@ export function parseLoginCredential(
   // The address of the key can be recovered from the signatures of these two algorithms only.
   const isRecoverable = alg === 'ES256K' || alg === 'ES256K-R'
   if (!isRecoverable) throw createRefusal('alg', 'ES256K or ES256K-R')
-  if (!isAcceptedAudience(parsed.payload.aud, service.url)) throw createRefusal('aud', `absent, or ${service.url}`)
+  const { aud } = parsed.payload
+  if (aud !== undefined && !isOwnAudience(aud, [service.url])) throw createRefusal('aud', `absent, or ${service.url}`)
   if (!Array.isArray(context) || !context.includes(CREDENTIALS_V1)) {
     throw createRefusal('vc.@context', `an array with ${CREDENTIALS_V1}`)
   }
@@ -54,10 +60,6 @@ export function parseLoginCredential(
     throw createRefusal('vc.credentialSubject', `the object { "claims": ${claims} }`)
   }
   return { userDid: iss, challenge, parsed }
-}
-
-function isAcceptedAudience(aud: unknown, serviceUrl: string): boolean {
-  return aud === undefined || aud === serviceUrl || (Array.isArray(aud) && aud.includes(serviceUrl))
 }
 
 function readChallenge(claims: unknown): string | undefined {

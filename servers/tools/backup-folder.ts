@@ -78,15 +78,18 @@ export async function verifyBackup(folder: string): Promise<Manifest> {
   try {
     await assertPrivate(folder)
     parsed = manifestSchema.parse(JSON.parse((await readRegularFile(folder, MANIFEST)).toString()))
+    await assertPrivate(folder, MANIFEST)
   } catch (error) {
     if (error instanceof StartError) throw error
     return fail(getErrorCode(error) === 'ENOENT' ? `it has no ${MANIFEST}` : `${MANIFEST} cannot be read`)
   }
   const { checksum, ...manifest } = parsed
   if (computeChecksum(manifest) !== checksum) fail(`${MANIFEST} was changed`)
-  for (const path of listFolders(manifest.files)) await assertPrivate(join(folder, path))
-  for (const file of manifest.files)
+  for (const path of listFolders(manifest.files)) await assertPrivate(folder, path)
+  for (const file of manifest.files) {
     await verifyFile(folder, file).catch((error: unknown) => fail(describeReason(error)))
+    await assertPrivate(folder, file.path)
+  }
   return manifest
 }
 
@@ -125,11 +128,15 @@ async function useRegularFile<T>(folder: string, path: string, use: (file: FileH
   }
 }
 
-/** Asserts that no other user may change files of a folder while they are read. @throws StartError */
-async function assertPrivate(folder: string): Promise<void> {
-  const { mode } = await stat(folder)
-  if (process.platform === 'win32' || (mode & OTHERS_MAY_WRITE) === 0) return
-  throw new StartError(`Other users may write to ${folder}. If you trust its files, run chmod go-w ${folder}`)
+/** Asserts that only this user and root may change a file or a folder of a backup. @throws StartError */
+async function assertPrivate(backup: string, name = ''): Promise<void> {
+  const path = join(backup, name)
+  const { mode, uid } = await stat(path)
+  // Windows has neither.
+  const own = process.getuid?.()
+  if (own === undefined || ([own, 0].includes(uid) && (mode & OTHERS_MAY_WRITE) === 0)) return
+  const remedy = `cp -R ${backup} copy && chmod -R go-w copy`
+  throw new StartError(`Other users may change ${path}. If you trust the backup, restore a copy of your own: ${remedy}`)
 }
 const OTHERS_MAY_WRITE = 0o022
 

@@ -55,6 +55,7 @@ async function restoreFiles({ DATA_DIR }: ServerEnv, folder: string, manifest: M
     await writeFile(marker, '', { flag: 'wx', mode: 0o600, flush: true })
     syncFolder(DATA_DIR)
     await writeFiles(DATA_DIR, folder, manifest)
+    syncFolder(DATA_DIR)
     await rm(marker)
     syncFolder(DATA_DIR)
   } catch (error) {
@@ -62,7 +63,10 @@ async function restoreFiles({ DATA_DIR }: ServerEnv, folder: string, manifest: M
   }
 }
 
-/** Writes the files of a backup, and syncs them. After an error, it removes them and {@link UNFINISHED_RESTORE}. */
+/**
+ * Writes the files of a backup, and syncs them and their subfolders. After an error, it removes them and
+ * {@link UNFINISHED_RESTORE}.
+ */
 async function writeFiles(target: string, folder: string, { files, tables }: Manifest): Promise<void> {
   const created: string[] = []
   const folders = listFolders(files).map((path) => join(target, path))

@@ -4,7 +4,7 @@ import { describeValue } from './describe-value.js'
 import { isMachineDid } from './did.js'
 import { toLowS } from './ecdsa-signature.js'
 import { parseJwt } from './jwt.js'
-import { isSameUrl } from './parse-url.js'
+import { isOwnAudience } from './parse-url.js'
 import type { MachineKey } from './machine-did.js'
 
 /** Value of `client_assertion_type`. @see RFC 7523, section 2.2 */
@@ -55,9 +55,8 @@ export function parseClientAssertion(
   }
   const { iss, sub, aud, exp, jti, nbf, iat } = jwt.payload
   if (!isMachineDid(iss) || sub !== iss) throw createAssertionRefusal('iss, sub', 'one DID of at most 512 characters')
-  const listed: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
-  const isOurs = (value: unknown): boolean => audiences.some((url) => isSameUrl(url, value))
-  if (listed.length === 0 || !listed.every(isOurs)) {
+  if (!isOwnAudience(aud, audiences)) {
+    const listed: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
     throw createAssertionRefusal('aud', audiences, listed.map(describeValue))
   }
   if (typeof jti !== 'string' || jti.length < 8 || jti.length > 128) {

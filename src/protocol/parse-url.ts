@@ -40,6 +40,12 @@ export function isSameUrl(left: string, right: unknown): boolean {
   return href !== undefined && typeof right === 'string' && parseHttpUrl(right)?.href === href
 }
 
+/** Whether the claim `aud` names one of our URLs, or is a list of nothing else. */
+export function isOwnAudience(aud: unknown, urls: readonly string[]): boolean {
+  const listed: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
+  return listed.length > 0 && listed.every((value) => urls.some((url) => isSameUrl(url, value)))
+}
+
 /** Returns the URL of a service's route; undefined if `serviceUrl` is not an http(s) URL. */
 export function createRouteUrl(serviceUrl: string, mountPath: string, path: string): string | undefined {
   const base = serviceUrl.replace(/\/+$/, '')

@@ -174,7 +174,7 @@ describe('the configuration blocks for operators', () => {
     const named = [...all.matchAll(/\b((?:[A-Z]+_)+[A-Z]+)\b/g)].map(([, name]) => name!)
     const bare = named.map((name) => name.replace(/^(?:AUTH|RELAY|VAULT)_(?=SERVICE_URL)|_FILE$/, ''))
     expect(bare.length).toBeGreaterThan(10)
-    expect(bare.filter((name) => !variableNames.includes(name) && !/^(?:AF_|NODE_ENV)/.test(name))).toEqual([])
+    expect(bare.filter((name) => !variableNames.includes(name) && !/^(?:AF_|METH_|NODE_ENV)/.test(name))).toEqual([])
   })
 
   /** Pattern of a configuration block for each server: a site of Caddy or nginx, or a backend of HAProxy. */
@@ -202,5 +202,20 @@ describe('the configuration blocks for operators', () => {
     )
     expect(blockWith('proxy_pass')).toContain('proxy_set_header X-Forwarded-For $remote_addr;')
     expect(blockWith('lb_policy')).toContain('health_uri /ready')
+  })
+
+  it('hide /ready from outside, for GET only, because a key of the vault may have this name', () => {
+    const caddy = blockWith('(public) {')
+    expect(caddy).toContain(
+      "@ready expression method('GET', 'HEAD') && path('/ready', '/ready/')\n\trespond @ready 404\n"
+    )
+    const bodies = [caddy, blockWith('lb_policy')].flatMap((code) => [...code.matchAll(sites.caddy!)])
+    expect(bodies.map(([, , body]) => body!.split('\n')[0])).toEqual(Array(4).fill('\timport public'))
+    expect(blockWith('proxy_pass')).toContain('if ($probe ~* "^(GET|HEAD) /ready/?$") { return 404; }')
+    const balancer = readFileSync(join(root, 'servers/docker/haproxy.cfg'), 'utf8')
+    for (const text of [blockWith('frontend https'), balancer]) {
+      const rules = text.match(/^ {2}http-request return status 404 if METH_GET \{ path -i \/ready \/ready\/ \}/gm)
+      expect(rules).toHaveLength(text.match(/^frontend /gm)!.length)
+    }
   })
 })

@@ -157,11 +157,15 @@ describe('a login credential', () => {
     }
   })
 
-  it('is refused for another audience', async () => {
-    for (const aud of ['https://other.example', ['https://other.example'], [], null, `${serviceUrl}/`]) {
+  it('is refused for another audience, also next to this relay', async () => {
+    const other = 'https://other.example'
+    for (const aud of [other, [other], [serviceUrl, other], [serviceUrl, null], [], null, `${serviceUrl}/path`]) {
       await expectRefusal(loginCredential(wallet, await getChallenge(), { aud }))
     }
-    await expectLogin(loginCredential(wallet, await getChallenge(), { aud: serviceUrl }))
+    const spelling = `${serviceUrl.toUpperCase()}/`
+    for (const aud of [serviceUrl, `${serviceUrl}/`, spelling, [serviceUrl, spelling]]) {
+      await expectLogin(loginCredential(wallet, await getChallenge(), { aud }))
+    }
   })
 
   it('may start 60 s in the future to tolerate clock skew, which does not delay its expiry', async () => {

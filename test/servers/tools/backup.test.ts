@@ -1,8 +1,8 @@
-import { describe, expect, it } from '@jest/globals'
+import { describe, expect, it, jest } from '@jest/globals'
 import { createHash } from 'node:crypto'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
-import { symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { sqliteStore } from 'express-did-auth/stores/sqlite'
@@ -220,20 +220,43 @@ describe('backup and restore', () => {
     expect(existsSync(at('restored'))).toBe(false)
   })
 
-  it('refuses a folder that other users may change', async () => {
+  const createRefusal = (path: string): string =>
+    `Other users may change ${path}. If you trust the backup, restore a copy of your own: ` +
+    `cp -R ${at('backup')} copy && chmod -R go-w copy`
+
+  it('refuses a folder or a file that other users may change', async () => {
     await createData()
     await backUp()
-    for (const [name, mode] of [
-      ['backup', 0o720],
-      ['backup/vault', 0o702]
-    ] as const) {
-      chmodSync(at(name), mode)
-      await expect(restore()).rejects.toThrow(
-        `Other users may write to ${at(name)}. If you trust its files, run chmod go-w ${at(name)}`
-      )
-      chmodSync(at(name), 0o700)
+    const [object = ''] = filesIn(at('backup/vault/objects'))
+    const names = ['backup', 'backup/vault', 'backup/manifest.json', 'backup/private-key', 'backup/vault/vault.db']
+    for (const path of [...names.map(at), object]) {
+      const { mode } = statSync(path)
+      for (const added of [0o020, 0o002]) {
+        chmodSync(path, mode | added)
+        await expect(restore()).rejects.toThrow(createRefusal(path))
+      }
+      chmodSync(path, mode)
     }
     expect((await restore()).code).toBe(0)
+  })
+
+  it('refuses a folder or a file of another user than this one and root', async () => {
+    await createData()
+    await backUp()
+    const uid = process.getuid!()
+    if (uid === 0) {
+      const other = 65_534
+      for (const name of ['backup', 'backup/vault', 'backup/manifest.json', 'backup/private-key'].map(at)) {
+        chownSync(name, other, 0)
+        await expect(restore()).rejects.toThrow(createRefusal(name))
+        chownSync(name, 0, 0)
+      }
+    }
+    const getUid = jest.spyOn(process, 'getuid').mockReturnValue(uid + 1)
+    // Now all files belong to another user, or to root, which is trusted.
+    if (uid !== 0) await expect(restore()).rejects.toThrow(createRefusal(at('backup')))
+    else expect((await restore()).code).toBe(0)
+    getUid.mockRestore()
   })
 
   it('deletes what it has written if a database has other rows than the manifest', async () => {
