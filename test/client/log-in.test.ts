@@ -84,23 +84,40 @@ describe('DidAuthClient.logIn', () => {
     expect((await auth.fetch('/me')).status).toBe(200)
   })
 
+  const refused = 'Your signature was refused. Check your wallet, and try again.'
   it.each([
-    ['login', 'CHALLENGE'],
-    ['siwe', 'CROSS_ORIGIN']
-  ] as const)('names the address of the service on a page at another one (%s)', async (message, code) => {
+    ['login', 'CHALLENGE', refused],
+    ['siwe', 'CROSS_ORIGIN', 'The service refused this client. Contact its operator.']
+  ] as const)('also names the address of the service on a page at another one (%s)', async (message, code, text) => {
     service = await startClientService({ siwe: true, loginDomains: ['app.example'] })
     const logInAt = (location: string) => {
       setGlobals({ location: new URL(location) })
       return catchFailure(service.client({ domain: new URL(location).host, message }).logIn())
     }
-    expect(await logInAt(`${service.url}/page`)).toMatchObject({
-      code,
-      userMessage: 'This page is not at the address of its service. Open https://service.example.'
-    })
+    const userMessage = `${text} Or open https://service.example.`
+    expect(await logInAt(`${service.url}/page`)).toMatchObject({ code, userMessage })
     // A page of another origin calls the service there on purpose.
-    const elsewhere = (await logInAt('https://other.example')) as DidAuthClientError
-    expect(elsewhere).toMatchObject({ code })
-    expect(elsewhere.userMessage).not.toContain('service.example')
+    expect(await logInAt('https://other.example')).toMatchObject({ code, userMessage: text })
+  })
+
+  it.each([
+    ['no other address to a service whose name is no URL', 'auth', true, refused],
+    ['no other address without a page', 'https://service.example', false, refused],
+    [
+      'the signature first on a page whose host the service may accept',
+      'https://service.example',
+      true,
+      `${refused} Or open https://service.example.`
+    ]
+  ])('names %s', async (_name, realm, hasPage, userMessage) => {
+    if (hasPage) setGlobals({ location: new URL(`${service.url}/page`) })
+    service.interceptAnswer(({ path }, { status, body, url }) => {
+      const answer = new Response(body, { status, headers: { 'WWW-Authenticate': `DIDAuth realm="${realm}"` } })
+      // Responses that do not come from the network have no URL.
+      return Object.defineProperty(answer, 'url', { value: hasPage || path !== '/auth' ? url : '' })
+    })
+    const wallet = { ...createPlainWallet(createNumberedWallet(2)), address: alice.address }
+    expect(await catchFailure(service.client({ wallet }).logIn())).toMatchObject({ code: 'CHALLENGE', userMessage })
   })
 
   it('works with other route paths', async () => {
