@@ -22,31 +22,6 @@ beforeEach(async () => {
   service = await startClientService()
 })
 
-describe('two logins at once', () => {
-  it('share one prompt and one session with the same wallet', async () => {
-    const wallet = createWatchedWallet(alice)
-    const auth = service.client({ wallet })
-    const sessions = await Promise.all([auth.logIn(), auth.logIn(), auth.logIn()])
-    expect([wallet.signed.length, service.count('/auth'), new Set(sessions).size]).toEqual([1, 1, 1])
-    const [signedUp, again] = await Promise.all([auth.signUp(), auth.signUp()])
-    expect([wallet.signed.length, signedUp]).toEqual([2, again])
-  })
-
-  it('are two with different wallets or signals, and a failed one is not shared later', async () => {
-    const [one, two] = [createWatchedWallet(alice), createWatchedWallet(createNumberedWallet(2))]
-    const auth = service.client()
-    const aborted = auth.logIn({ wallet: one, signal: AbortSignal.abort(new Error('closed')) })
-    await Promise.all([
-      expect(aborted).rejects.toThrow('closed'),
-      auth.logIn({ wallet: one }),
-      auth.logIn({ wallet: two })
-    ])
-    expect([one.signed.length, two.signed.length]).toEqual([1, 1])
-    await auth.logIn({ wallet: one })
-    expect(one.signed).toHaveLength(2)
-  })
-})
-
 describe('a login', () =>
   it('ends the session that it replaces, also that of another account', async () => {
     const auth = await service.signedIn()

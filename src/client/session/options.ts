@@ -67,7 +67,7 @@ export interface LogInOptions {
   readonly wallet?: Wallet | undefined
   /** Kind of text to sign. Default: the client's option. */
   readonly message?: SignInText | undefined
-  /** Aborts the login. A window that the wallet has opened stays open. */
+  /** Aborts the login, unless another call shares it. A window that the wallet has opened stays open. */
   readonly signal?: AbortSignal | undefined
 }
 
