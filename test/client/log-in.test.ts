@@ -22,31 +22,6 @@ beforeEach(async () => {
   service = await startClientService()
 })
 
-describe('two logins at once', () => {
-  it('share one prompt and one session with the same wallet', async () => {
-    const wallet = createWatchedWallet(alice)
-    const auth = service.client({ wallet })
-    const sessions = await Promise.all([auth.logIn(), auth.logIn(), auth.logIn()])
-    expect([wallet.signed.length, service.count('/auth'), new Set(sessions).size]).toEqual([1, 1, 1])
-    const [signedUp, again] = await Promise.all([auth.signUp(), auth.signUp()])
-    expect([wallet.signed.length, signedUp]).toEqual([2, again])
-  })
-
-  it('are two with different wallets or signals, and a failed one is not shared later', async () => {
-    const [one, two] = [createWatchedWallet(alice), createWatchedWallet(createNumberedWallet(2))]
-    const auth = service.client()
-    const aborted = auth.logIn({ wallet: one, signal: AbortSignal.abort(new Error('closed')) })
-    await Promise.all([
-      expect(aborted).rejects.toThrow('closed'),
-      auth.logIn({ wallet: one }),
-      auth.logIn({ wallet: two })
-    ])
-    expect([one.signed.length, two.signed.length]).toEqual([1, 1])
-    await auth.logIn({ wallet: one })
-    expect(one.signed).toHaveLength(2)
-  })
-})
-
 describe('a login', () =>
   it('ends the session that it replaces, also that of another account', async () => {
     const auth = await service.signedIn()
@@ -84,23 +59,40 @@ describe('DidAuthClient.logIn', () => {
     expect((await auth.fetch('/me')).status).toBe(200)
   })
 
+  const refused = 'Your signature was refused. Check your wallet, and try again.'
   it.each([
-    ['login', 'CHALLENGE'],
-    ['siwe', 'CROSS_ORIGIN']
-  ] as const)('names the address of the service on a page at another one (%s)', async (message, code) => {
+    ['login', 'CHALLENGE', refused],
+    ['siwe', 'CROSS_ORIGIN', 'The service refused this client. Contact its operator.']
+  ] as const)('also names the address of the service on a page at another one (%s)', async (message, code, text) => {
     service = await startClientService({ siwe: true, loginDomains: ['app.example'] })
     const logInAt = (location: string) => {
       setGlobals({ location: new URL(location) })
       return catchFailure(service.client({ domain: new URL(location).host, message }).logIn())
     }
-    expect(await logInAt(`${service.url}/page`)).toMatchObject({
-      code,
-      userMessage: 'This page is not at the address of its service. Open https://service.example.'
-    })
+    const userMessage = `${text} Or open https://service.example.`
+    expect(await logInAt(`${service.url}/page`)).toMatchObject({ code, userMessage })
     // A page of another origin calls the service there on purpose.
-    const elsewhere = (await logInAt('https://other.example')) as DidAuthClientError
-    expect(elsewhere).toMatchObject({ code })
-    expect(elsewhere.userMessage).not.toContain('service.example')
+    expect(await logInAt('https://other.example')).toMatchObject({ code, userMessage: text })
+  })
+
+  it.each([
+    ['no other address to a service whose name is no URL', 'auth', true, refused],
+    ['no other address without a page', 'https://service.example', false, refused],
+    [
+      'the signature first on a page whose host the service may accept',
+      'https://service.example',
+      true,
+      `${refused} Or open https://service.example.`
+    ]
+  ])('names %s', async (_name, realm, hasPage, userMessage) => {
+    if (hasPage) setGlobals({ location: new URL(`${service.url}/page`) })
+    service.interceptAnswer(({ path }, { status, body, url }) => {
+      const answer = new Response(body, { status, headers: { 'WWW-Authenticate': `DIDAuth realm="${realm}"` } })
+      // Responses that do not come from the network have no URL.
+      return Object.defineProperty(answer, 'url', { value: hasPage || path !== '/auth' ? url : '' })
+    })
+    const wallet = { ...createPlainWallet(createNumberedWallet(2)), address: alice.address }
+    expect(await catchFailure(service.client({ wallet }).logIn())).toMatchObject({ code: 'CHALLENGE', userMessage })
   })
 
   it('works with other route paths', async () => {

@@ -89,9 +89,13 @@ describe('a passkey whose secret changes', () => {
 describe('a page without https', () => {
   it('gets one error that names https', async () => {
     const fields = { code: 'INSECURE', userMessage: 'This page is not secure. Use its https address.' }
-    startAuthenticator([1])
     const key = new Uint8Array(32)
-    setGlobals({ crypto: { getRandomValues: crypto.getRandomValues.bind(crypto) } })
+    // Such a page has no `navigator.credentials`.
+    setGlobals({
+      navigator: {},
+      PublicKeyCredential: undefined,
+      crypto: { getRandomValues: crypto.getRandomValues.bind(crypto) }
+    })
     const auth = { session: { did: 'did:ethr:rsk:0x1' }, fetch, tokenFor: async () => 'token' } as never
     const calls = [
       openPasskey({ rpId: 'wallet.example' }),

@@ -1,9 +1,10 @@
 import { beforeEach, describe, expect, it } from '@jest/globals'
+import { readFileSync } from 'node:fs'
 import { RelayClient } from 'express-did-auth-client/relay'
 import { readAtMost } from '../../src/client/wire/request.js'
 import { afterTest } from '../support/fixtures/after-test.js'
 import { catchFailure, startServer } from '../support/fixtures/client-error.js'
-import { startClientService } from '../support/servers/client-service.js'
+import { setGlobals, startClientService } from '../support/servers/client-service.js'
 import { startTestRelay } from '../support/servers/relay-app.js'
 import { createWallet } from '../support/servers/vault-app.js'
 import { createWatchedWallet } from '../support/fixtures/fixtures.js'
@@ -48,6 +49,14 @@ describe('React Native, which lacks functions of signals, and streams', () => {
     const client = new RelayClient({ url, wallet, domain: 'relay.example', fetch: withoutStreams(fetch) })
     expect(await client.open(await client.send('The old oak'))).toBe('The old oak')
   })
+})
+
+it('React Native before 0.85 needs a polyfill of TextDecoder, which the table of runtimes names', async () => {
+  const service = await startClientService()
+  const page = readFileSync(new URL('../../src/client/README.md', import.meta.url), 'utf8')
+  setGlobals({ TextDecoder: undefined })
+  await expect(service.client().logIn()).rejects.toThrow('TextDecoder is not defined')
+  expect(/^\| React Native \|.*$/m.exec(page)?.[0]).toContain('before 0.85 of `TextDecoder`')
 })
 
 describe('a body without a stream', () => {

@@ -227,6 +227,16 @@ describe('connectAndSignIn', () => {
     expect(calls).toEqual(['eth_chainId', 'wallet_connect'])
   })
 
+  it('shares one prompt between two clicks, and prompts again afterwards', async () => {
+    const service = await start()
+    const calls: string[] = []
+    const [auth, provider] = [service.client(), createProvider(signWanted, calls)]
+    const [one, two] = await Promise.all([connectAndSignIn(auth, provider), connectAndSignIn(auth, provider)])
+    expect(one).toBe(two)
+    expect(calls).toEqual(['eth_chainId', 'wallet_connect'])
+    expect(await connectAndSignIn(auth, provider)).not.toBe(one)
+  })
+
   it.each(['https://app.example/shop', 'https://service.example.evil', 'none'])(
     'retries with the text from the service if the wallet writes the URI %s',
     async (uri) => {

@@ -13,6 +13,7 @@ import { endSession, loadSession, renewSession, startSession } from './own-sessi
 import { canRepeat, loadCode, mapToUnavailable } from '../wire/request.js'
 import type { ListedSession, SessionCalls } from './calls.js'
 import { SessionKeeper, type ClientSession, type SessionRecord } from './session-keeper.js'
+import { shareLogin } from './share-login.js'
 import { createChallenges, logIn, type Challenges, type SignedIn } from './sign-in.js'
 import type { SiweLogin } from './siwe-login.js'
 import { raceWithAbort } from '../wire/timing.js'
@@ -45,8 +46,6 @@ export class DidAuthClient {
   #refreshing: Promise<void> | undefined
   /** The logout in flight. A login waits for it, because with cookies the logout would end the new session. */
   #loggingOut: Promise<void> | undefined
-  /** The login in flight, and what distinguishes it from others. */
-  #entering: { readonly key: readonly unknown[]; readonly login: Promise<ClientSession> } | undefined
   readonly #challenges: Challenges
   #siwe: SiweLogin | undefined
   #calls: SessionCalls | undefined
@@ -87,7 +86,7 @@ export class DidAuthClient {
 
   /**
    * Requests a challenge, gets it signed by the wallet, and opens a session. It ends the previous session of this
-   * client. Concurrent calls with the same wallet, text and signal share one login.
+   * client. Concurrent calls with the same wallet and text share one login, which ends once all their signals aborted.
    *
    * @throws DidAuthClientError USER_REJECTED, WALLET_BUSY, NO_WALLET, WALLET, CHALLENGE, REFUSED, RATE_LIMITED,
    * UNAVAILABLE, CROSS_ORIGIN, DUPLICATE_COOKIE, PROTOCOL; or the signal's reason
@@ -97,16 +96,13 @@ export class DidAuthClient {
   async logIn(options: LogInOptions = {}): Promise<ClientSession> {
     const { message = this.#setting.message } = options
     const loginOptions = this.#withWallet(options)
-    const { wallet, signal } = loginOptions
-    return this.#share([message, wallet, signal], async () =>
-      message === 'siwe'
-        ? (await this.siwe()).logIn(loginOptions)
-        : this.#enter(() => logIn(this.#setting, loginOptions, this.#challenges), wallet)
-    )
+    if (message === 'siwe') return (await this.siwe()).logIn(loginOptions)
+    return this.#share(loginOptions, 'login', (shared) => logIn(this.#setting, shared, this.#challenges))
   }
 
   /**
-   * Signs up: logs in with the given credentials and claims, or with those that `onDisclosure` returns.
+   * Signs up: logs in with the given credentials and claims, or with those that `onDisclosure` returns. Concurrent
+   * calls with the same wallet, credentials and claims share one sign up.
    *
    * @throws as {@link logIn} does, and errors of `onDisclosure`
    * @example
@@ -114,10 +110,10 @@ export class DidAuthClient {
    */
   async signUp(options: SignUpOptions = {}): Promise<ClientSession> {
     const signUpOptions = this.#withWallet({ ...this.#setting.signUp, ...options })
-    const { wallet, signal } = signUpOptions
-    return this.#share(['signUp', wallet, signal], async () => {
+    const { credentials, claims } = signUpOptions
+    return this.#share(signUpOptions, JSON.stringify([credentials, claims]), async (shared) => {
       const { signUp } = await loadCode(() => import('./sign-up.js'))
-      return this.#enter(() => signUp(this.#setting, signUpOptions), wallet)
+      return signUp(this.#setting, shared)
     })
   }
 
@@ -289,14 +285,16 @@ export class DidAuthClient {
     }))
   }
 
-  /** Runs a login, unless the same one is in flight: a second click must not open a second session. */
-  #share(key: readonly unknown[], enter: () => Promise<ClientSession>): Promise<ClientSession> {
-    if (this.#entering && key.every((part, index) => part === this.#entering?.key[index])) return this.#entering.login
-    const login = enter().finally(() => {
-      if (this.#entering?.login === login) this.#entering = undefined
-    })
-    this.#entering = { key, login }
-    return login
+  /** Runs a login, unless the same one is in flight. @param kind - what distinguishes logins by one wallet */
+  #share<T extends LogInOptions>(
+    options: T,
+    kind: string,
+    signIn: (options: T) => Promise<SignedIn>
+  ): Promise<ClientSession> {
+    const { wallet, signal: ownSignal } = options
+    return shareLogin([this.#setting, wallet, kind], ownSignal, (signal) =>
+      this.#enter(() => signIn({ ...options, signal }), wallet)
+    )
   }
 
   /** Opens the session of a login, and uses its wallet from now on. */

@@ -26,21 +26,20 @@ const meanings = [
 
 function findErrorKind(status: number, code = '', answer: Answer): PlainErrorKind | undefined {
   const [, kind] = (status < 500 && meanings.find(([codes]) => codes.test(code))) || []
-  const elsewhere = /^ERR_(CHALLENGE$|MESSAGE_)/.test(code) && describeAddress(answer)
-  if (kind && elsewhere) return [kind[0], elsewhere]
+  const address = /^ERR_(CHALLENGE$|MESSAGE_)/.test(code) && findAddress(answer)
+  if (kind && address) return [kind[0], `${kind[1]} Or open ${address}.`]
   // Business logic of the service writes its text for users.
   return kind === REFUSED ? [REFUSED[0], readText(answer, 'title')?.slice(0, 200) ?? REFUSED[1]] : kind
 }
 
-/** Describes where to open a page that reached its service at another address than `serviceUrl`, which wallets sign. */
-function describeAddress({ response: { headers, url } }: Answer): string | false | undefined {
-  const [, serviceUrl, host] = /realm="(\w+:\/\/([^"/]+))/.exec(String(headers.get('WWW-Authenticate'))) ?? []
+/**
+ * Returns the address to open if the page reached its service at another host than that of `serviceUrl`. The client
+ * cannot know whether the service accepts that host, too.
+ */
+function findAddress({ response: { headers, url } }: Answer): string | false | undefined {
+  const [, address, host] = /realm="(\w+:\/\/([^"/]+))/.exec(String(headers.get('WWW-Authenticate'))) ?? []
   const pageHost = browser.location?.host
-  return (
-    host !== pageHost &&
-    pageHost === url.split('/')[2] &&
-    `This page is not at the address of its service. Open ${serviceUrl}.`
-  )
+  return pageHost && host !== pageHost && pageHost === url.split('/')[2] && address
 }
 
 /** Paths of the service's routes, which begin with a slash. */
@@ -68,7 +67,7 @@ export interface LogInOptions {
   readonly wallet?: Wallet | undefined
   /** Kind of text to sign. Default: the client's option. */
   readonly message?: SignInText | undefined
-  /** Aborts the login. A window that the wallet has opened stays open. */
+  /** Aborts the login, unless another call shares it. A window that the wallet has opened stays open. */
   readonly signal?: AbortSignal | undefined
 }
 

@@ -6,6 +6,7 @@ import { parseFields } from '../wire/json.js'
 import type { LogInOptions, Setting } from './options.js'
 import { loadCode } from '../wire/request.js'
 import type { ClientSession } from './session-keeper.js'
+import { shareLogin } from './share-login.js'
 import { createChallenges, retryStaleChallenge, sendProof, type SignedIn } from './sign-in.js'
 import { fetchChainId } from '../wallets/chain.js'
 import { connectWallet, type Wallet } from '../wallets/wallet.js'
@@ -85,14 +86,15 @@ export function createSiweLogin(setting: Setting, enter: Enter): SiweLogin {
       }, wallet)
     },
 
-    async logIn({ wallet, signal }) {
-      const { address, signMessage } = await connectWallet(wallet, network, signal)
-      return retryStaleChallenge(async () => {
-        const [chainId, nonce] = [await fetchChainId(wallet, signal), await siwe.nonce(signal)]
-        const message = formatSiweMessage(siwe.fields({ address, chainId, nonce }))
-        return siwe.verify({ message, signature: await signMessage(message), wallet, signal })
-      })
-    },
+    logIn: ({ wallet, signal: callersSignal }) =>
+      shareLogin([setting, wallet, 'siwe'], callersSignal, async (signal) => {
+        const { address, signMessage } = await connectWallet(wallet, network, signal)
+        return retryStaleChallenge(async () => {
+          const [chainId, nonce] = [await fetchChainId(wallet, signal), await siwe.nonce(signal)]
+          const message = formatSiweMessage(siwe.fields({ address, chainId, nonce }))
+          return siwe.verify({ message, signature: await signMessage(message), wallet, signal })
+        })
+      }),
 
     async approve(refused) {
       const { approveRequest } = await loadCode(() => import('./approve-request.js'))

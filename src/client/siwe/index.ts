@@ -6,6 +6,7 @@ import { formatSiweMessage } from '../../protocol/format-siwe-message.js'
 import type { DidAuthClient } from '../session/did-auth-client.js'
 import { isText, parseFields } from '../wire/json.js'
 import type { ClientSession } from '../session/session-keeper.js'
+import { shareLogin } from '../session/share-login.js'
 import { retryStaleChallenge } from '../session/sign-in.js'
 import type { SignedSiwe, SiweLogin } from '../session/siwe-login.js'
 import { fetchChainId } from '../wallets/chain.js'
@@ -191,13 +192,18 @@ export interface ThirdwebPayload {
 }
 
 /**
- * Connects a wallet and logs in with one prompt (ERC-7846), or with two if the wallet does not support that.
+ * Connects a wallet and logs in with one prompt (ERC-7846), or with two if the wallet does not support that. Concurrent
+ * calls with the same wallet share one login.
  *
  * @throws DidAuthClientError as `logIn` with this wallet
  * @example
  * button.onclick = () => connectAndSignIn(auth, provider)
  */
-export async function connectAndSignIn(auth: SiweAuth, provider: Eip1193Provider): Promise<ClientSession> {
+export function connectAndSignIn(auth: SiweAuth, provider: Eip1193Provider): Promise<ClientSession> {
+  return shareLogin([auth, provider], undefined, () => connect(auth, provider))
+}
+
+async function connect(auth: SiweAuth, provider: Eip1193Provider): Promise<ClientSession> {
   const siwe = await auth.siwe()
   const session = await retryStaleChallenge(async () => {
     const chainId = await fetchChainId(provider, undefined)

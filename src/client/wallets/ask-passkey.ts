@@ -28,11 +28,13 @@ interface Question {
  * Gets a secret of 32 bytes from a passkey: its PRF at the SHA-256 of `context`. The user sees one prompt, or two if a
  * new passkey computes no secret during its creation.
  *
- * @throws DidAuthClientError NO_PASSKEY, USER_REJECTED, WALLET
+ * @throws DidAuthClientError INSECURE, NO_PASSKEY, USER_REJECTED, WALLET
  * @see WebAuthn Level 3, "Pseudo-random function extension"
  */
 export async function askPasskey(question: Question): Promise<{ readonly id: ArrayBuffer; readonly secret: Bytes }> {
   const { rpId, context, userName } = question
+  // A page without https has no WebAuthn either: its error must name https.
+  const first = await getSubtle().digest('SHA-256', utf8(context))
   const { navigator: { credentials } = {}, PublicKeyCredential } = browser
   const capabilities = await PublicKeyCredential?.getClientCapabilities?.().catch(() => undefined)
   if (!credentials || !PublicKeyCredential || capabilities?.['extension:prf'] === false) {
@@ -41,7 +43,6 @@ export async function askPasskey(question: Question): Promise<{ readonly id: Arr
   const type = 'public-key'
   const created = unopened.get(rpId) ?? []
   const toDescriptors = (ids: readonly ArrayBuffer[]) => ids.map((passkeyId) => ({ type, id: passkeyId }))
-  const first = await getSubtle().digest('SHA-256', utf8(context))
   const call = (verb: 'create' | 'get', options: object): Promise<PasskeyAnswer> => {
     const publicKey = { challenge: randomBytes(32), extensions: { prf: { eval: { first } } }, ...options }
     return credentials[verb]({ publicKey }).catch((cause: unknown) => {

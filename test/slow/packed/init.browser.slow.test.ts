@@ -133,10 +133,10 @@ describe('the app that `init` writes', () => {
       const { open, context } = await openProfile(browser, [alice])
       const page = await open(`http://localhost:${other}`)
       await page.click(alicesButton)
-      await page.waitForSelector(`text=This page is not at the address of its service. Open ${SERVICE_URL}.`)
+      await page.waitForSelector(`text=Or open ${SERVICE_URL}.`)
       const atNumber = await open(`http://127.0.0.1:${other}`)
       await atNumber.click(alicesButton)
-      await atNumber.waitForSelector(`text=Open ${SERVICE_URL}.`)
+      await atNumber.waitForSelector(`text=Or open ${SERVICE_URL}.`)
       await context.close()
     })
     // The log of the refusals follows.
