@@ -6,15 +6,14 @@ import { parseSignature } from '../protocol/personal-sign.js'
 import { listAcceptedMessages } from '../protocol/login-message.js'
 import { findMissing, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { countUses, type VerifiedUse } from './challenge-uses.js'
-import { completeLogin } from './complete-login.js'
-import type { ReadDeviceProof } from './device-binding.js'
+import { completeLogin, type BindSession } from './complete-login.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
 import type { Tokens } from './tokens.js'
 import { findControllers, identifyKeyUser, type ProvedUser } from './user.js'
 
 /** The body of a login, and its sender. */
-export type LoginRequest = { did: string; sig: unknown; client: Caller; readDeviceProof?: ReadDeviceProof }
+export type LoginRequest = { did: string; sig: unknown; client: Caller; bindSession?: BindSession }
 
 /** The body of a sign up, and its sender. */
 export interface SignUpRequest extends LoginRequest {
@@ -89,7 +88,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
       user,
       client: request.client,
       proof: { message, signature: String(request.sig) },
-      readDeviceProof: request.readDeviceProof,
+      bindSession: request.bindSession,
       use,
       logic: logic && (() => logic({ canonicalDid, address }))
     })

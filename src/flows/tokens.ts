@@ -6,7 +6,7 @@ import { describeValue } from '../protocol/describe-value.js'
 import type { JsonObject } from '../protocol/json.js'
 import { isSameUrl } from '../protocol/parse-url.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
-import { assertBoundDevice, type ReadDeviceProof } from './device-binding.js'
+import type { BoundSession } from './device-binding.js'
 import { computeListUntil, endSession } from './end-session.js'
 import type { LoginParts, Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
@@ -43,15 +43,17 @@ export async function refreshTokens(
     refreshToken: unknown
     idempotencyKey: string | undefined
     client: Client
-    readDeviceProof?: ReadDeviceProof
+    /** Asserts that the request comes from what the session is bound to. Undefined: no session is bound. */
+    assertBound?: (session: BoundSession) => Promise<void>
   }
 ): Promise<Tokens & { isRepeated: boolean }> {
   const { settings, store } = parts
   const { refreshToken, idempotencyKey, client } = request
   const { presented, session } = await findPresentedSession(parts, refreshToken)
-  // Before anything else: a refused device proof must not show the state of the session.
+  // Before anything else: a refused request must not show the state of a bound session.
   const { did, sessionId, tokenClaims: claims } = session
-  await assertBoundDevice(parts, { did, sessionId, claims }, request.readDeviceProof, client)
+  if (request.assertBound !== undefined) await request.assertBound({ did, sessionId, claims })
+  else if (claims?.cnf !== undefined) throw createRefusal('cnf', 'a bound session')
   const nowSeconds = parts.clock.nowSeconds()
   const secret = deriveSuccessor(settings, presented.token, idempotencyKey)
   const next = createRefreshToken(parts, session, nowSeconds, secret)

@@ -1,6 +1,6 @@
 import { usesDisclosure, type SiweSettings } from '../config/settings.js'
 import { DidAuthError, errorStatuses } from '../errors.js'
-import type { ReadDeviceProof } from '../flows/device-binding.js'
+import type { BindSession } from '../flows/complete-login.js'
 import { assertProofBudget, type Caller } from '../flows/limits.js'
 import { logIn, signUp } from '../flows/log-in.js'
 import { logInWithSiwe } from '../flows/log-in-with-siwe.js'
@@ -11,7 +11,7 @@ import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { trace } from '../tracing.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readLogin, readSignUp, readSiweLogin } from './read-request.js'
-import { readDeviceProof } from './token-transport.js'
+import { bindSession } from './session-binding.js'
 
 /** Maximum body of a sign up in bytes: it has up to 20 credentials of 16 KiB. */
 const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
@@ -59,7 +59,7 @@ interface LoginKind<Login> {
 /** Sender of a login. */
 interface Sender {
   client: Caller
-  readDeviceProof: ReadDeviceProof
+  bindSession: BindSession
 }
 
 /** Answers a proof of a DID with tokens. The client's budget of proofs is checked before the body is read. */
@@ -70,9 +70,10 @@ async function answerProof<Login extends object>(
 ): Promise<HttpAnswer> {
   const client = http.callerOf(request)
   assertProofBudget(http, client)
-  const login = { ...(await kind.read()), client, readDeviceProof: () => readDeviceProof(http, request) }
+  const received = await kind.read()
   // The deadline starts after the body has arrived, which may take 30 s.
   const parts = await http.parts()
+  const login = { ...received, client, bindSession: () => bindSession(parts, request) }
   const message = { serviceUrl: parts.settings.serviceUrl, kind: kind.name }
   const { tokens, user } = await trace(
     'login',
