@@ -2,7 +2,6 @@ import type { NewSession } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { consumeUse, type VerifiedUse } from './challenge-uses.js'
-import { computeListUntil } from './end-session.js'
 import { charge, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
@@ -75,8 +74,7 @@ async function openSession(
     tokenClaims,
     nowSeconds,
     expiresAtSeconds,
-    description,
-    listUntilSeconds: computeListUntil(settings, nowSeconds)
+    description
   })
   if (evicted > 0) {
     logger.warn({ event: 'sessions-evicted', count: evicted }, 'the store is full: sessions were evicted')

@@ -41,12 +41,12 @@ export async function logIn(parts: LoginParts, request: LoginRequest): Promise<T
  * logic, opens a session. Credentials are verified before the challenge is consumed, so that a user can send the same
  * signature again after an unavailable resolver or status list (503). Their status is checked last, so that only proved
  * issuers choose the addresses of lists.
- * @throws DidAuthError as `logIn`, any code of `CredentialVerifier` and `CredentialStatus`; ERR_DISCLOSURE_MISSING if
+ * @throws DidAuthError as `logIn`, any code of `CredentialVerifier` and `AssertCredentials`; ERR_DISCLOSURE_MISSING if
  * requested data is absent and there is no business logic to decide
  * @see specification, "Endpoints", note 3
  */
 export async function signUp(
-  parts: LoginParts & Pick<Parts, 'credentialVerifier' | 'credentialStatus'>,
+  parts: LoginParts & Pick<Parts, 'credentialVerifier' | 'assertCredentials'>,
   request: SignUpRequest
 ): Promise<Tokens> {
   const { settings, clock } = parts
@@ -63,7 +63,7 @@ export async function signUp(
       const response: SelectiveDisclosureResponse = { issuer: did, subject: serviceDid, claims, credentials, missing }
       const isMissing = missing.credentials.length + missing.claims.length > 0
       if (logic === undefined && isMissing) throw new DidAuthError('ERR_DISCLOSURE_MISSING')
-      await parts.credentialStatus?.assertActive(credentials, user.client, parts.deadline)
+      await parts.assertCredentials?.(credentials, user.client, parts.deadline)
       return logic && ((user) => logic(response, user))
     }
   })

@@ -7,7 +7,7 @@ import type { JsonObject } from '../protocol/json.js'
 import { isSameUrl } from '../protocol/parse-url.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
 import type { BoundSession } from './device-binding.js'
-import { computeListUntil, endSession } from './end-session.js'
+import { endSession } from './end-session.js'
 import type { LoginParts, Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
 import { identifySessionUser, type ProvedUser } from './user.js'
@@ -70,8 +70,7 @@ export async function refreshTokens(
   const tokenClaims = user ? await decideClaims(parts, user, session) : session.tokenClaims
   const accessToken = user ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
   const { serviceUrl: service } = settings
-  const listUntilSeconds = computeListUntil(settings, nowSeconds)
-  const rotation = { service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds, listUntilSeconds }
+  const rotation = { service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds }
   const verdict = await store.rotateRefreshToken(rotation)
   if (mayRefresh && (verdict === 'rotate' || verdict === 'repeated')) {
     const isRepeated = verdict === 'repeated'
