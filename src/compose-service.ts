@@ -20,7 +20,7 @@ import type { DidAuthConfig } from './config/options.js'
 import { listConfigWarnings, parseConfig, type Settings } from './config/settings.js'
 import { DidAuthError } from './errors.js'
 import { logFailure } from './flows/describe-cause.js'
-import { computeListUntil, endSession } from './flows/end-session.js'
+import { endSession } from './flows/end-session.js'
 import { createServiceQuotas } from './flows/limits.js'
 import { listSessions } from './flows/manage-sessions.js'
 import type { Parts } from './flows/parts.js'
@@ -30,10 +30,11 @@ import { createCallerFinder } from './http/client-network.js'
 import type { GuardOptions, HttpParts } from './http/guard.js'
 import { createTokenTransport } from './http/token-transport.js'
 import { createLazy } from './lazy.js'
-import type { AuthenticatedUser, Logger } from './ports.js'
+import type { AuthenticatedUser, Logger, Store } from './ports.js'
 import { canonicalDid } from './protocol/did.js'
 import type { Session } from './protocol/session.js'
 import { memoryStore, memoryStores } from './stores/memory/index.js'
+import { recordEnds } from './stores/record-ends.js'
 import { limitStoreTime } from './stores/with-deadline.js'
 import { requestDeadline, systemClock, toWholeSeconds } from './time.js'
 
@@ -85,8 +86,10 @@ export function composeService(config: DidAuthConfig): Service {
   const { serviceUrl, trustedOrigins, errorFormat } = settings
   const logger = config.logger ?? consoleLogger
   const clock = toWholeSeconds(config.clock ?? systemClock)
-  const storeFor = config.store && limitStoreTime(config.store)
-  const store = storeFor?.() ?? memoryStore()
+  const { listedSeconds } = settings
+  const wrap = (store: Store): Store => (listedSeconds === undefined ? store : recordEnds(store, listedSeconds))
+  const storeFor = config.store && limitStoreTime(wrap(config.store))
+  const store = storeFor?.() ?? wrap(memoryStore())
   const environment = {
     hasOwnStore: config.store !== undefined && !memoryStores.has(config.store),
     isProduction: process.env.NODE_ENV === 'production'
@@ -155,9 +158,7 @@ export function composeService(config: DidAuthConfig): Service {
         return wasActive
       },
       async revokeAll(did: string) {
-        const now = clock.nowSeconds()
-        const listUntil = computeListUntil(settings, now)
-        const count = await store.revokeSessions(serviceUrl, canonicalDid(did), now, listUntil)
+        const count = await store.revokeSessions(serviceUrl, canonicalDid(did), clock.nowSeconds())
         if (count > 0) report?.({ type: 'session-revoked', did, count })
         return count
       }
@@ -207,7 +208,7 @@ async function loadParts(
     verifiedTokens,
     disclosureRequests: createSignatureCache(settings.challengeWindowSeconds),
     credentialVerifier: createCredentialVerifier({ isSigned, isTrustedIssuer }),
-    credentialStatus: checksStatus ? createCredentialStatus(clock, isSigned, settings.serviceUrl) : undefined,
+    assertCredentials: checksStatus ? createCredentialStatus(clock, isSigned, settings.serviceUrl) : undefined,
     contractWallets: contracts && createContractWallets(logger, contracts),
     didControllers: didControl === 'document' ? createDocumentControllers(clock, curve, resolver) : undefined,
     verifyDeviceSignature: createDeviceSignatures(),

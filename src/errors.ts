@@ -1,6 +1,8 @@
 /**
  * The closed list of error codes, each with its HTTP status and its fixed text for clients. Clients may switch on the
  * code. Clients drop their tokens after a 401, so 401 is used only for refused proofs.
+ *
+ * The third member says how a refused proof is charged, see {@link RefusalCharge}.
  */
 const errors = {
   ERR_CONFIG: [500, 'Invalid configuration'],
@@ -13,48 +15,55 @@ const errors = {
   ERR_CROSS_ORIGIN: [403, 'Cross-origin request refused'],
   ERR_TOO_MANY_REQUESTS: [429, 'Too many requests'],
   ERR_FORBIDDEN: [403, 'Forbidden to this user'],
-  ERR_APPROVAL: [403, 'Approval needed'],
+  ERR_APPROVAL: [403, 'Approval needed', 'unproved'],
   ERR_DID: [401, 'Invalid DID'],
   ERR_DID_UNSUPPORTED: [401, 'Unsupported DID'],
-  ERR_SIGNATURE: [401, 'Invalid signature'],
-  ERR_CHALLENGE: [401, 'Invalid challenge response'],
-  ERR_CHALLENGE_EXPIRED: [401, 'Invalid challenge response: expired'],
-  ERR_CHALLENGE_USED: [401, 'Invalid challenge response: used'],
-  ERR_MESSAGE: [401, 'Invalid sign-in message'],
-  ERR_MESSAGE_DOMAIN: [401, 'Sign-in message for another site'],
-  ERR_NETWORK: [401, 'Network not accepted'],
-  ERR_CONTRACT_ABSENT: [401, 'No contract at this address'],
-  ERR_CONTRACT_SIGNATURE: [401, 'Refused by the contract'],
-  ERR_CREDENTIAL: [401, 'Invalid credential'],
-  ERR_CREDENTIAL_EXPIRED: [401, 'Expired credential'],
-  ERR_CREDENTIAL_ISSUER: [401, 'Unproved credential issuer'],
-  ERR_CREDENTIAL_REVOKED: [401, 'Revoked credential'],
-  ERR_DISCLOSURE_MISSING: [401, 'Missing credentials or claims'],
+  ERR_SIGNATURE: [401, 'Invalid signature', 'unproved'],
+  ERR_CHALLENGE: [401, 'Invalid challenge response', 'unproved'],
+  ERR_CHALLENGE_EXPIRED: [401, 'Invalid challenge response: expired', 'proved'],
+  ERR_CHALLENGE_USED: [401, 'Invalid challenge response: used', 'proved'],
+  ERR_MESSAGE: [401, 'Invalid sign-in message', 'unproved'],
+  ERR_MESSAGE_DOMAIN: [401, 'Sign-in message for another site', 'unproved'],
+  ERR_NETWORK: [401, 'Network not accepted', 'unproved'],
+  ERR_CONTRACT_ABSENT: [401, 'No contract at this address', 'unproved'],
+  ERR_CONTRACT_SIGNATURE: [401, 'Refused by the contract', 'unproved'],
+  ERR_CREDENTIAL: [401, 'Invalid credential', 'unproved'],
+  ERR_CREDENTIAL_EXPIRED: [401, 'Expired credential', 'unproved'],
+  ERR_CREDENTIAL_ISSUER: [401, 'Unproved credential issuer', 'unproved'],
+  ERR_CREDENTIAL_REVOKED: [401, 'Revoked credential', 'proved'],
+  ERR_DISCLOSURE_MISSING: [401, 'Missing credentials or claims', 'proved'],
   ERR_BUSINESS_LOGIC: [401, 'Refused'],
   ERR_DUPLICATE_COOKIE: [401, 'Duplicate cookie'],
   ERR_ACCESS_TOKEN_MISSING: [401, 'Missing access token'],
   ERR_ACCESS_TOKEN: [401, 'Invalid access token'],
   ERR_ACCESS_TOKEN_EXPIRED: [401, 'Expired access token'],
   ERR_SESSION_ENDED: [401, 'Session ended'],
-  ERR_DEVICE_PROOF: [401, 'Invalid device proof'],
-  ERR_DEVICE_NONCE: [401, 'Device proof needs a new nonce'],
+  ERR_DEVICE_PROOF: [401, 'Invalid device proof', 'proved'],
+  ERR_DEVICE_NONCE: [401, 'Device proof needs a new nonce', 'proved'],
   ERR_RESOURCE: [400, 'Unknown resource'],
-  ERR_CLIENT_ASSERTION: [401, 'Invalid client assertion'],
+  ERR_CLIENT_ASSERTION: [401, 'Invalid client assertion', 'unproved'],
   ERR_GRANT_TYPE: [400, 'Unsupported grant type'],
   ERR_SESSION_NOT_FOUND: [404, 'Session not found'],
   ERR_REFRESH_TOKEN: [401, 'Invalid refresh token'],
   ERR_REFRESH_TOKEN_REUSED: [401, 'Refresh token used twice: session revoked'],
   ERR_BUSY: [503, 'Busy, try again'],
   ERR_STORE: [503, 'Store unavailable, try again'],
-  ERR_RESOLVER: [503, 'DID resolver unavailable, try again'],
-  ERR_CREDENTIAL_STATUS: [503, 'Credential status unavailable, try again'],
-  ERR_CHAIN: [503, 'Chain unavailable, try again'],
+  ERR_RESOLVER: [503, 'DID resolver unavailable, try again', 'unproved'],
+  ERR_CREDENTIAL_STATUS: [503, 'Credential status unavailable, try again', 'proved'],
+  ERR_CHAIN: [503, 'Chain unavailable, try again', 'unproved'],
   ERR_KEYS: [503, 'Keys unavailable, try again'],
   ERR_ENDED_SESSIONS: [503, 'Ended sessions unknown, try again'],
   ERR_SIGNER: [503, 'Signer unavailable, try again'],
   ERR_BUSINESS_LOGIC_TIMEOUT: [503, 'Timed out, try again'],
   ERR_INTERNAL: [500, 'Internal error']
-} as const satisfies Record<string, readonly [status: number, text: string]>
+} as const satisfies Record<string, readonly [status: number, text: string, charge?: RefusalCharge]>
+
+/**
+ * How a login that was refused by a code is charged. `unproved`: nothing was proved and no challenge consumed, so the
+ * same body can be sent again; it is charged to the client network, and to its budget for the DID. `proved`: the
+ * signature was valid; it is charged to the client network only.
+ */
+export type RefusalCharge = 'unproved' | 'proved'
 
 /** The text of each code, in English, for people. */
 export const errorTexts = createColumn(([, text]) => text)
@@ -65,7 +74,12 @@ export type DidAuthErrorCode = keyof typeof errorTexts
 /** The HTTP status of each code. */
 export const errorStatuses: Readonly<Record<DidAuthErrorCode, number>> = createColumn(([status]) => status)
 
-function createColumn<T>(read: (row: readonly [status: number, text: string]) => T) {
+/** How each code is charged; undefined: not at all. */
+export const refusalCharges: Readonly<Record<DidAuthErrorCode, RefusalCharge | undefined>> = createColumn(
+  ([, , charge]) => charge
+)
+
+function createColumn<T>(read: (row: readonly [status: number, text: string, charge?: RefusalCharge]) => T) {
   const column = Object.entries(errors).map(([code, row]) => [code, read(row)] as const)
   // The return type of `Object.fromEntries` has lost the names of the codes.
   return Object.fromEntries(column) as Readonly<Record<keyof typeof errors, T>>

@@ -81,14 +81,16 @@ export interface CredentialVerifier {
   ): Promise<VerifiedCredential[]>
 }
 
-export interface CredentialStatus {
-  /**
-   * Asserts that the issuers of verified credentials have neither revoked nor suspended them.
-   * @throws DidAuthError ERR_CREDENTIAL_REVOKED; ERR_CREDENTIAL for a status of another form; ERR_CREDENTIAL_STATUS if
-   * a list cannot be read; ERR_TOO_MANY_REQUESTS, ERR_STORE
-   */
-  assertActive(credentials: readonly VerifiedCredential[], client: CredentialClient, deadline: Deadline): Promise<void>
-}
+/**
+ * Asserts that the issuers of verified credentials have neither revoked nor suspended them.
+ * @throws DidAuthError ERR_CREDENTIAL_REVOKED; ERR_CREDENTIAL for a status of another form; ERR_CREDENTIAL_STATUS if
+ * a list cannot be read; ERR_TOO_MANY_REQUESTS, ERR_STORE
+ */
+export type AssertCredentials = (
+  credentials: readonly VerifiedCredential[],
+  client: CredentialClient,
+  deadline: Deadline
+) => Promise<void>
 
 /**
  * A client for a node of one chain, such as viem's `PublicClient`. It verifies users whose account is a contract.

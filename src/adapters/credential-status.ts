@@ -1,7 +1,7 @@
 import { ExpiringCache } from '../caches.js'
 import { DidAuthError } from '../errors.js'
 import { createSingleFlight } from '../lazy.js'
-import type { Clock, CredentialClient, CredentialStatus } from '../ports.js'
+import type { AssertCredentials, Clock, CredentialClient } from '../ports.js'
 import { isLoopbackHost, isSecureUrl, parseUrl } from '../protocol/parse-url.js'
 import {
   assertStatus,
@@ -27,7 +27,11 @@ type CachedList = StatusList & { freshUntilSeconds: number }
  * Creates the check of `credentialStatus`. Lists come from the network, one after the other, and are cached. Requests
  * that need the same list share one fetch. Before a fetch, the client is charged as for a tried key.
  */
-export function createCredentialStatus(clock: Clock, isSigned: IsSignedByIssuer, serviceUrl: string): CredentialStatus {
+export function createCredentialStatus(
+  clock: Clock,
+  isSigned: IsSignedByIssuer,
+  serviceUrl: string
+): AssertCredentials {
   const lifetimeSeconds = LIST_LIMITS.maxCacheSeconds
   const cache = new ExpiringCache<CachedList>({ lifetimeSeconds, maxEntries: MAX_CACHED_LISTS })
   const share = createSingleFlight<CachedList | undefined>()
@@ -64,20 +68,18 @@ export function createCredentialStatus(clock: Clock, isSigned: IsSignedByIssuer,
     return list
   }
 
-  return {
-    async assertActive(credentials, client, deadline) {
-      const late = (): Error => new DidAuthError('ERR_CREDENTIAL_STATUS')
-      const loadedLists = new Map<string, Promise<CachedList>>()
-      for (const entry of parseStatusEntries(credentials, isAllowedUrl)) {
-        const key = createListKey(entry)
-        const load = (): Promise<CachedList> => {
-          const list = loadedLists.get(key) ?? loadList(entry, client)
-          loadedLists.set(key, list)
-          return list
-        }
-        // The deadline is checked before each list, so that no fetch starts after it.
-        assertStatus(await deadline.within(REQUEST_SECONDS, load, late), entry)
+  return async (credentials, client, deadline) => {
+    const late = (): Error => new DidAuthError('ERR_CREDENTIAL_STATUS')
+    const loadedLists = new Map<string, Promise<CachedList>>()
+    for (const entry of parseStatusEntries(credentials, isAllowedUrl)) {
+      const key = createListKey(entry)
+      const load = (): Promise<CachedList> => {
+        const list = loadedLists.get(key) ?? loadList(entry, client)
+        loadedLists.set(key, list)
+        return list
       }
+      // The deadline is checked before each list, so that no fetch starts after it.
+      assertStatus(await deadline.within(REQUEST_SECONDS, load, late), entry)
     }
   }
 }

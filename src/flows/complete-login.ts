@@ -2,13 +2,18 @@ import type { NewSession } from '../ports.js'
 import type { JsonObject } from '../protocol/json.js'
 import type { LoginProof } from '../protocol/login-proof.js'
 import { consumeUse, type VerifiedUse } from './challenge-uses.js'
-import { bindToDevice, type ReadDeviceProof } from './device-binding.js'
-import { computeListUntil } from './end-session.js'
 import { charge, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
 import { runBusinessLogic } from './run-business-logic.js'
 import { issueFirstTokens, type Tokens } from './tokens.js'
 import type { ProvedUser } from './user.js'
+
+/**
+ * Returns the claims that bind the session of a login to its request, such as to the key of a device; undefined if the
+ * request binds none.
+ * @throws DidAuthError ERR_DEVICE_PROOF, ERR_DEVICE_NONCE
+ */
+export type BindSession = () => JsonObject | undefined
 
 /** A login whose proof is valid, and not consumed yet. */
 export interface VerifiedLogin {
@@ -16,8 +21,8 @@ export interface VerifiedLogin {
   user: ProvedUser
   client: Caller
   proof: LoginProof
-  /** Reads the device proof, by which the session is bound to a device. */
-  readDeviceProof: ReadDeviceProof | undefined
+  /** Binds the session. Undefined: the session is not bound. */
+  bindSession: BindSession | undefined
   /** Use of the challenge or nonce. Undefined for a challenge that may be repeated: `replayProtection: 'window'`. */
   use: VerifiedUse | undefined
   /** Undefined: every user who proves control may log in. */
@@ -27,7 +32,7 @@ export interface VerifiedLogin {
 }
 
 /**
- * Completes every kind of login, in this order: verifies the device proof, charges the budget of logins, consumes
+ * Completes every kind of login, in this order: binds the session, charges the budget of logins, consumes
  * the proof of the DID, asks the business logic, opens the session. Of simultaneous logins with one proof, exactly one
  * succeeds.
  * @throws DidAuthError ERR_DEVICE_PROOF, ERR_DEVICE_NONCE, ERR_TOO_MANY_REQUESTS, ERR_CHALLENGE_USED, ERR_STORE, any
@@ -35,7 +40,7 @@ export interface VerifiedLogin {
  */
 export async function completeLogin(parts: LoginParts, login: VerifiedLogin): Promise<Tokens> {
   const { event, user, client, proof, use, logic, claims } = login
-  const binding = bindToDevice(parts, login.readDeviceProof)
+  const binding = login.bindSession?.()
   await charge(parts, client, 'logins')
   if (use !== undefined) await consumeUse(parts, use)
   const logicClaims = logic && (await runBusinessLogic(parts, logic))
@@ -69,8 +74,7 @@ async function openSession(
     tokenClaims,
     nowSeconds,
     expiresAtSeconds,
-    description,
-    listUntilSeconds: computeListUntil(settings, nowSeconds)
+    description
   })
   if (evicted > 0) {
     logger.warn({ event: 'sessions-evicted', count: evicted }, 'the store is full: sessions were evicted')

@@ -14,7 +14,14 @@ export interface PresentedProof extends ProvedRequest {
 }
 
 /** Reads the device proof of a request; undefined if it has none. Called only where a proof counts. */
-export type ReadDeviceProof = () => PresentedProof | undefined
+type ReadDeviceProof = () => PresentedProof | undefined
+
+/** A session that may be bound, with the claims of its access tokens. */
+export interface BoundSession {
+  did: string
+  sessionId: string
+  claims: Readonly<Record<string, unknown>> | undefined
+}
 
 type ProofParts = Pick<Parts, 'settings' | 'clock' | 'random' | 'curve' | 'verifyDeviceSignature'>
 
@@ -24,10 +31,10 @@ type ProofParts = Pick<Parts, 'settings' | 'clock' | 'random' | 'curve' | 'verif
  * @throws DidAuthError ERR_DEVICE_PROOF for an invalid proof, or if `deviceBinding` is `required` and there is none;
  * ERR_DEVICE_NONCE
  */
-export function bindToDevice(parts: ProofParts, readProof: ReadDeviceProof | undefined): JsonObject | undefined {
+export function bindToDevice(parts: ProofParts, readProof: ReadDeviceProof): JsonObject | undefined {
   const { mode } = parts.settings.deviceBinding
   if (mode === 'off') return undefined
-  const presented = readProof?.()
+  const presented = readProof()
   if (mode === 'accepted' && presented === undefined) return undefined
   return { cnf: { jkt: verifyDeviceProof(parts, presented) } }
 }
@@ -40,15 +47,15 @@ export function bindToDevice(parts: ProofParts, readProof: ReadDeviceProof | und
  */
 export async function assertBoundDevice(
   parts: ProofParts & Pick<Parts, 'store' | 'quotas' | 'report'>,
-  { did, sessionId, claims }: { did: string; sessionId: string; claims: Readonly<Record<string, unknown>> | undefined },
-  readProof: ReadDeviceProof | undefined,
+  { did, sessionId, claims }: BoundSession,
+  readProof: ReadDeviceProof,
   client: Client,
   accessToken?: string
 ): Promise<void> {
   const boundKey = findBoundKey(claims)
   if (boundKey === undefined) return
   try {
-    assertKey(boundKey, verifyDeviceProof(parts, readProof?.(), accessToken))
+    assertKey(boundKey, verifyDeviceProof(parts, readProof(), accessToken))
   } catch (error) {
     if (error instanceof DidAuthError && error.code === 'ERR_DEVICE_PROOF') {
       await chargeDeviceProof(parts, sessionId)

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { RecentEntries } from '../caches.js'
 import type { Settings } from '../config/settings.js'
-import { DidAuthError, type DidAuthErrorCode } from '../errors.js'
+import { DidAuthError, refusalCharges } from '../errors.js'
 import type { Client, Clock, QuotaStore, SecurityEvent } from '../ports.js'
 import { canonicalDid } from '../protocol/did.js'
 
@@ -76,36 +76,6 @@ export interface Caller extends Client {
 type BudgetParts = { settings: Pick<Settings, 'maxRequestsPerTimeSlot'> }
 type ChargeParts = BudgetParts & { quotas: Pick<Quotas, 'charge'>; store: QuotaStore }
 
-/** Refusals of requests that proved nothing. They consume no challenge, so the same body can be sent again. */
-const UNPROVED: ReadonlySet<DidAuthErrorCode> = new Set([
-  'ERR_SIGNATURE',
-  'ERR_CHALLENGE',
-  'ERR_APPROVAL',
-  'ERR_MESSAGE',
-  'ERR_MESSAGE_DOMAIN',
-  'ERR_NETWORK',
-  'ERR_CONTRACT_ABSENT',
-  'ERR_CONTRACT_SIGNATURE',
-  'ERR_CHAIN',
-  'ERR_CREDENTIAL',
-  'ERR_CREDENTIAL_EXPIRED',
-  'ERR_CREDENTIAL_ISSUER',
-  'ERR_CLIENT_ASSERTION',
-  'ERR_RESOLVER'
-])
-
-/** Refusals of valid signatures. They are charged to the client network, but not to the budget of the DID. */
-const PROVED: ReadonlySet<DidAuthErrorCode> = new Set([
-  'ERR_CHALLENGE_EXPIRED',
-  'ERR_CHALLENGE_USED',
-  // The challenge is not consumed, so the same body can be sent again and costs the same work.
-  'ERR_DISCLOSURE_MISSING',
-  'ERR_CREDENTIAL_REVOKED',
-  'ERR_CREDENTIAL_STATUS',
-  'ERR_DEVICE_PROOF',
-  'ERR_DEVICE_NONCE'
-])
-
 /** Charges a request to an authenticated user. Reads that a foreign page caused have a separate quota. */
 export function chargeUser(parts: ChargeParts, user: string, isForeignRead = false): Promise<void> {
   const name = isForeignRead ? `${user} foreign` : user
@@ -144,7 +114,7 @@ export function assertProofBudget(parts: BudgetParts & { quotas: Pick<Quotas, 'a
   }
 }
 
-/** Reports and charges a refused proof. Codes in {@link UNPROVED} are also charged to the budget of the DID. */
+/** Reports and charges a refused proof, as the table of error codes says. */
 export async function chargeRefusal(
   parts: ChargeParts & { report: ((event: Omit<SecurityEvent, 'atSeconds'>) => void) | undefined },
   { did, client }: { did?: string | undefined; client: Caller },
@@ -152,11 +122,12 @@ export async function chargeRefusal(
 ): Promise<void> {
   if (!(error instanceof DidAuthError)) return
   const { code } = error
-  if (!UNPROVED.has(code) && !PROVED.has(code)) return
+  const kind = refusalCharges[code]
+  if (kind === undefined) return
   const event = { type: 'proof-refused', code, clientNetwork: client.network } as const
   parts.report?.(did === undefined ? event : { ...event, did })
   await charge(parts, client, 'failedProofs')
-  if (did !== undefined && UNPROVED.has(code)) await charge(parts, client, 'didRequests', did)
+  if (did !== undefined && kind === 'unproved') await charge(parts, client, 'didRequests', did)
 }
 
 function listQuotas({ settings }: BudgetParts, caller: Caller, budget: Budget, did?: string): Quota[] {

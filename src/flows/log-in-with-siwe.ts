@@ -3,8 +3,7 @@ import { DidAuthError } from '../errors.js'
 import { ethrDid, parseEthrDid, toContractDid } from '../protocol/did.js'
 import { RESERVED_STATEMENT } from '../protocol/format-siwe-message.js'
 import { toAccountId, assertInTime, assertOwnSite, parseSiweMessage, type Account } from '../protocol/siwe-message.js'
-import { completeLogin } from './complete-login.js'
-import type { ReadDeviceProof } from './device-binding.js'
+import { completeLogin, type BindSession } from './complete-login.js'
 import type { Tokens } from './tokens.js'
 import { chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts } from './parts.js'
@@ -13,7 +12,7 @@ import { findControllers } from './user.js'
 import { verifyAccount } from './verify-account.js'
 
 /** The body of a login by an EIP-4361 message, and its sender. */
-export type SiweRequest = { message: string; signature: unknown; client: Caller; readDeviceProof?: ReadDeviceProof }
+export type SiweRequest = { message: string; signature: unknown; client: Caller; bindSession?: BindSession }
 
 /**
  * Logs a user in by an EIP-4361 message: checks its content, verifies the signature, then consumes the nonce.
@@ -25,7 +24,7 @@ export type SiweRequest = { message: string; signature: unknown; client: Caller;
 export async function logInWithSiwe(
   parts: LoginParts,
   siwe: SiweSettings,
-  { message: text, signature, client, readDeviceProof }: SiweRequest
+  { message: text, signature, client, bindSession }: SiweRequest
 ): Promise<{ user: Account & { did: string }; tokens: Tokens }> {
   const { settings, curve, clock } = parts
   let did: string | undefined
@@ -55,7 +54,7 @@ export async function logInWithSiwe(
       user,
       client,
       proof: { message: text, signature: String(signature) },
-      readDeviceProof,
+      bindSession,
       use: createNonceUse(nonce),
       logic: logic && (() => logic(user.did, identity)),
       claims: { acct: toAccountId(account), amr: [method] }

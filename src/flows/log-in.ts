@@ -6,15 +6,14 @@ import { parseSignature } from '../protocol/personal-sign.js'
 import { listAcceptedMessages } from '../protocol/login-message.js'
 import { findMissing, type Claim, type SelectiveDisclosureResponse } from '../protocol/selective-disclosure.js'
 import { countUses, type VerifiedUse } from './challenge-uses.js'
-import { completeLogin } from './complete-login.js'
-import type { ReadDeviceProof } from './device-binding.js'
+import { completeLogin, type BindSession } from './complete-login.js'
 import { charge, chargeRefusal, type Caller } from './limits.js'
 import type { LoginParts, Parts } from './parts.js'
 import type { Tokens } from './tokens.js'
 import { findControllers, identifyKeyUser, type ProvedUser } from './user.js'
 
 /** The body of a login, and its sender. */
-export type LoginRequest = { did: string; sig: unknown; client: Caller; readDeviceProof?: ReadDeviceProof }
+export type LoginRequest = { did: string; sig: unknown; client: Caller; bindSession?: BindSession }
 
 /** The body of a sign up, and its sender. */
 export interface SignUpRequest extends LoginRequest {
@@ -42,12 +41,12 @@ export async function logIn(parts: LoginParts, request: LoginRequest): Promise<T
  * logic, opens a session. Credentials are verified before the challenge is consumed, so that a user can send the same
  * signature again after an unavailable resolver or status list (503). Their status is checked last, so that only proved
  * issuers choose the addresses of lists.
- * @throws DidAuthError as `logIn`, any code of `CredentialVerifier` and `CredentialStatus`; ERR_DISCLOSURE_MISSING if
+ * @throws DidAuthError as `logIn`, any code of `CredentialVerifier` and `AssertCredentials`; ERR_DISCLOSURE_MISSING if
  * requested data is absent and there is no business logic to decide
  * @see specification, "Endpoints", note 3
  */
 export async function signUp(
-  parts: LoginParts & Pick<Parts, 'credentialVerifier' | 'credentialStatus'>,
+  parts: LoginParts & Pick<Parts, 'credentialVerifier' | 'assertCredentials'>,
   request: SignUpRequest
 ): Promise<Tokens> {
   const { settings, clock } = parts
@@ -64,7 +63,7 @@ export async function signUp(
       const response: SelectiveDisclosureResponse = { issuer: did, subject: serviceDid, claims, credentials, missing }
       const isMissing = missing.credentials.length + missing.claims.length > 0
       if (logic === undefined && isMissing) throw new DidAuthError('ERR_DISCLOSURE_MISSING')
-      await parts.credentialStatus?.assertActive(credentials, user.client, parts.deadline)
+      await parts.assertCredentials?.(credentials, user.client, parts.deadline)
       return logic && ((user) => logic(response, user))
     }
   })
@@ -89,7 +88,7 @@ async function prove(parts: LoginParts, request: LoginRequest, proof: Proof): Pr
       user,
       client: request.client,
       proof: { message, signature: String(request.sig) },
-      readDeviceProof: request.readDeviceProof,
+      bindSession: request.bindSession,
       use,
       logic: logic && (() => logic({ canonicalDid, address }))
     })

@@ -20,7 +20,7 @@ export interface Parts {
   disclosureRequests: ports.SignatureCache
   credentialVerifier: ports.CredentialVerifier
   /** Undefined: the status of credentials is ignored. */
-  credentialStatus: ports.CredentialStatus | undefined
+  assertCredentials: ports.AssertCredentials | undefined
   /** Undefined: contracts cannot log in. */
   contractWallets: ports.ContractWallets | undefined
   /** Undefined: the address in a DID controls the DID. */
@@ -41,4 +41,4 @@ export interface Parts {
 }
 
 /** Parts of a login. */
-export type LoginParts = Omit<Parts, 'credentialVerifier' | 'credentialStatus' | 'disclosureRequests'>
+export type LoginParts = Omit<Parts, 'credentialVerifier' | 'assertCredentials' | 'disclosureRequests'>

@@ -6,8 +6,8 @@ import { describeValue } from '../protocol/describe-value.js'
 import type { JsonObject } from '../protocol/json.js'
 import { isSameUrl } from '../protocol/parse-url.js'
 import { isTokenOf, judgeRefresh, type Session, type StoredSession } from '../protocol/session.js'
-import { assertBoundDevice, type ReadDeviceProof } from './device-binding.js'
-import { computeListUntil, endSession } from './end-session.js'
+import type { BoundSession } from './device-binding.js'
+import { endSession } from './end-session.js'
 import type { LoginParts, Parts } from './parts.js'
 import { isRefusal, runBusinessLogic } from './run-business-logic.js'
 import { identifySessionUser, type ProvedUser } from './user.js'
@@ -43,15 +43,17 @@ export async function refreshTokens(
     refreshToken: unknown
     idempotencyKey: string | undefined
     client: Client
-    readDeviceProof?: ReadDeviceProof
+    /** Asserts that the request comes from what the session is bound to. Undefined: no session is bound. */
+    assertBound?: (session: BoundSession) => Promise<void>
   }
 ): Promise<Tokens & { isRepeated: boolean }> {
   const { settings, store } = parts
   const { refreshToken, idempotencyKey, client } = request
   const { presented, session } = await findPresentedSession(parts, refreshToken)
-  // Before anything else: a refused device proof must not show the state of the session.
+  // Before anything else: a refused request must not show the state of a bound session.
   const { did, sessionId, tokenClaims: claims } = session
-  await assertBoundDevice(parts, { did, sessionId, claims }, request.readDeviceProof, client)
+  if (request.assertBound !== undefined) await request.assertBound({ did, sessionId, claims })
+  else if (claims?.cnf !== undefined) throw createRefusal('cnf', 'a bound session')
   const nowSeconds = parts.clock.nowSeconds()
   const secret = deriveSuccessor(settings, presented.token, idempotencyKey)
   const next = createRefreshToken(parts, session, nowSeconds, secret)
@@ -68,8 +70,7 @@ export async function refreshTokens(
   const tokenClaims = user ? await decideClaims(parts, user, session) : session.tokenClaims
   const accessToken = user ? await issueAccessToken(parts, user, { sessionId, tokenClaims }, nowSeconds) : ''
   const { serviceUrl: service } = settings
-  const listUntilSeconds = computeListUntil(settings, nowSeconds)
-  const rotation = { service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds, listUntilSeconds }
+  const rotation = { service, sessionId, ...refresh, tokenClaims, nextExpiresAtSeconds }
   const verdict = await store.rotateRefreshToken(rotation)
   if (mayRefresh && (verdict === 'rotate' || verdict === 'repeated')) {
     const isRepeated = verdict === 'repeated'

@@ -5,7 +5,7 @@ import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import type { Logger, SecurityEvent } from '../ports.js'
 import { isLoopbackHost, parseHttpUrl } from '../protocol/parse-url.js'
 import { createClient } from './client-network.js'
-import { NONCE_HEADER } from './token-transport.js'
+import { findNonceHeader } from './session-binding.js'
 
 /** Refusals that are reported to the application as well. */
 const SECURITY_EVENTS: ReadonlyMap<string, SecurityEvent['type']> = new Map<DidAuthErrorCode, SecurityEvent['type']>([
@@ -101,8 +101,7 @@ function parseDidAuthError(thrown: unknown): FailedRequest {
   const error = thrown instanceof DidAuthError ? thrown : new DidAuthError('ERR_INTERNAL', { cause: thrown })
   const { code, message: text, details, retryAfterSeconds, reason, cause } = error
   const status = errorStatuses[code]
-  const nonce = code === 'ERR_DEVICE_NONCE' || code === 'ERR_DEVICE_PROOF' ? details?.nonce : undefined
-  const headers = nonce === undefined ? undefined : { [NONCE_HEADER]: nonce }
+  const headers = findNonceHeader(error)
   return { status, code, text, logText: errorTexts[code], details, retryAfterSeconds, reason, cause, headers }
 }
 

@@ -8,7 +8,7 @@ import { readField } from '../protocol/json.js'
 import { jsonAnswer, textAnswer } from './answers.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readBody } from './read-request.js'
-import { createNonceHeader } from './token-transport.js'
+import { createNonceHeader } from './session-binding.js'
 
 type RequestChallenge = typeof requestSignUpChallenge
 

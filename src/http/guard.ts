@@ -2,7 +2,6 @@ import type { Settings } from '../config/settings.js'
 import { assertAllowed, assertOptions, type AllowUser, type DidAuthInfo } from '../did-auth-info.js'
 import { DidAuthError } from '../errors.js'
 import { admitUser } from '../flows/authenticate.js'
-import { assertRequestOfDevice } from '../flows/device-binding.js'
 import type { Caller, Quotas } from '../flows/limits.js'
 import type { Parts } from '../flows/parts.js'
 import type { HttpRequest } from '../http-messages.js'
@@ -11,7 +10,8 @@ import { assertSameSite, isSafeMethod } from '../protocol/cross-origin.js'
 import { channels, trace } from '../tracing.js'
 import type { AnswerError } from './answer-error.js'
 import { isForeignPage } from './client-network.js'
-import { readDeviceProof, type TokenTransport } from './token-transport.js'
+import { assertDevice } from './session-binding.js'
+import type { TokenTransport } from './token-transport.js'
 
 /** Dependencies of the endpoints. Settings and quotas are used before a request has its deadline. */
 export interface HttpParts {
@@ -130,7 +130,7 @@ async function findUser(
     countedClaims: countedAuth?.claims,
     isForeignRead: isForeignPage(request, settings.trustedOrigins) && isSafeMethod(request.method)
   })
-  if (deviceProof) assertRequestOfDevice(parts, user, readDeviceProof(http, request), accessToken)
+  if (deviceProof) assertDevice(parts, user, request, accessToken)
   const { claims, canonicalDid, address } = user
   const isCounted = countedAuth?.claims === claims
   return { parts, user, auth: isCounted ? countedAuth : { sessionId: claims.sid, canonicalDid, address, claims } }

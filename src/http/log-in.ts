@@ -1,5 +1,5 @@
 import { usesDisclosure, type SiweSettings } from '../config/settings.js'
-import type { ReadDeviceProof } from '../flows/device-binding.js'
+import type { BindSession } from '../flows/complete-login.js'
 import { describeCause } from '../flows/describe-cause.js'
 import { assertProofBudget, type Caller } from '../flows/limits.js'
 import { logIn, signUp } from '../flows/log-in.js'
@@ -12,7 +12,7 @@ import { trace } from '../tracing.js'
 import type { HttpParts } from './guard.js'
 import { isTokenRefusal } from './log-out.js'
 import { MAX_BODY_BYTES, readLogin, readSignUp, readSiweLogin } from './read-request.js'
-import { readDeviceProof } from './token-transport.js'
+import { bindSession } from './session-binding.js'
 
 /** Maximum body of a sign up in bytes: it has up to 20 credentials of 16 KiB. */
 const MAX_SIGN_UP_BODY_BYTES = 512 * 1024
@@ -60,7 +60,7 @@ interface LoginKind<Login> {
 /** Sender of a login. */
 interface Sender {
   client: Caller
-  readDeviceProof: ReadDeviceProof
+  bindSession: BindSession
 }
 
 /** Answers a proof of a DID with tokens. The client's budget of proofs is checked before the body is read. */
@@ -71,9 +71,10 @@ async function answerProof<Login extends object>(
 ): Promise<HttpAnswer> {
   const client = http.callerOf(request)
   assertProofBudget(http, client)
-  const login = { ...(await kind.read()), client, readDeviceProof: () => readDeviceProof(http, request) }
+  const received = await kind.read()
   // The deadline starts after the body has arrived, which may take 30 s.
   const parts = await http.parts()
+  const login = { ...received, client, bindSession: () => bindSession(parts, request) }
   const message = { serviceUrl: parts.settings.serviceUrl, kind: kind.name }
   const { tokens, user } = await trace(
     'login',

@@ -1,11 +1,12 @@
 import { DidAuthError } from '../errors.js'
+import type { BoundSession } from '../flows/device-binding.js'
 import { refreshTokens } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { readField } from '../protocol/json.js'
 import { trace } from '../tracing.js'
 import type { HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readBody } from './read-request.js'
-import { readDeviceProof } from './token-transport.js'
+import { assertBound } from './session-binding.js'
 
 const IDEMPOTENCY_KEY = /^("?)([A-Za-z0-9_-]{22,128})\1$/
 
@@ -15,7 +16,10 @@ export async function answerRefresh(http: HttpParts, request: HttpRequest): Prom
   const refreshToken = await readRefreshToken(http, request)
   const client = http.callerOf(request)
   const parts = await http.parts()
-  const presented = { refreshToken, idempotencyKey, client, readDeviceProof: () => readDeviceProof(http, request) }
+  const presented = {
+    ...{ refreshToken, idempotencyKey, client },
+    assertBound: (session: BoundSession) => assertBound(parts, session, request, client)
+  }
   const message = { serviceUrl: parts.settings.serviceUrl }
   const { isRepeated, ...tokens } = await trace('refresh', message, () => refreshTokens(parts, presented))
   return http.transport.answerTokens(parts, tokens, { headers: isRepeated ? { 'Idempotent-Replayed': 'true' } : {} })

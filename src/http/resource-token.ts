@@ -1,10 +1,9 @@
-import { assertBoundDevice } from '../flows/device-binding.js'
 import { issueResourceToken } from '../flows/tokens.js'
 import type { HttpAnswer, HttpRequest } from '../http-messages.js'
 import { jsonAnswer } from './answers.js'
 import { passWithDid, type HttpParts } from './guard.js'
 import { MAX_BODY_BYTES, readBody } from './read-request.js'
-import { readDeviceProof } from './token-transport.js'
+import { assertBound } from './session-binding.js'
 
 /**
  * Answers `POST /resource-token` with a token of the user for another service. Resource tokens are not bound to a
@@ -15,7 +14,7 @@ export async function answerResourceToken(http: HttpParts, request: HttpRequest)
   const { sub: did, sid: sessionId = '' } = user.claims
   const session = { did, sessionId, claims: user.claims }
   const knownToken = http.transport.readKnownToken(request)
-  await assertBoundDevice(parts, session, () => readDeviceProof(http, request), http.callerOf(request), knownToken)
+  await assertBound(parts, session, request, http.callerOf(request), knownToken)
   const { resource } = await readBody(request, MAX_BODY_BYTES)
   return jsonAnswer(await issueResourceToken(parts, user, resource))
 }

@@ -51,16 +51,16 @@ function createStatus(serviceUrl = 'http://localhost:3000') {
     issuerKeys: { keysOf: async () => [] },
     provesByAddress: true
   })
-  const status = createCredentialStatus(clock, isSigned, serviceUrl)
+  const assertCredentials = createCredentialStatus(clock, isSigned, serviceUrl)
   const check = (statuses: unknown[], deadline: Deadline = noDeadline, by = issuer): Promise<unknown> =>
     catchCode(
-      status.assertActive(
+      assertCredentials(
         statuses.map((value) => readCredential(value, by)),
         client,
         deadline
       )
     )
-  return { clock, counts, client, check, status }
+  return { clock, counts, client, check, assertCredentials }
 }
 
 /** Checks one entry of a list that is answered this way. */
@@ -193,8 +193,8 @@ describe('createCredentialStatus: lists that cannot be read', () => {
 
   it('names the list and the check in the cause', async () => {
     const { url } = await startStatusListIssuer(signStatusList(second, []))
-    const { status, client } = createStatus()
-    const failing = status.assertActive([readCredential(createStatusEntry(url))], client, noDeadline)
+    const { assertCredentials, client } = createStatus()
+    const failing = assertCredentials([readCredential(createStatusEntry(url))], client, noDeadline)
     const message = `status list ${url}: issuer of the list is not that of the credential`
     await expect(failing).rejects.toMatchObject({ code: 'ERR_CREDENTIAL_STATUS', cause: { message } })
   })
@@ -209,8 +209,8 @@ describe('createCredentialStatus: lists that cannot be read', () => {
     ['an enveloped list', { '@context': [], id: 'data:application/vc+cose,abc', type: 'EnvelopedVerifiableCredential' }]
   ])('refuses %s for ever, without asking to try again', async (_name, list) => {
     const { url } = await startStatusListIssuer(`\n${JSON.stringify(list, null, 2)}`)
-    const { status, client } = createStatus()
-    const failing = status.assertActive([readCredential(createStatusEntry(url))], client, noDeadline)
+    const { assertCredentials, client } = createStatus()
+    const failing = assertCredentials([readCredential(createStatusEntry(url))], client, noDeadline)
     const reason = { check: 'status list', expected: 'only lists as JWT' }
     const error: unknown = await failing.catch((refusal: unknown) => refusal)
     expect(error).toMatchObject({ code: 'ERR_CREDENTIAL', reason })
@@ -320,9 +320,9 @@ describe('createCredentialStatus: cache', () => {
 
   it('finishes a fetch for others if the client that started it disconnects', async () => {
     const host = await startStatusListIssuer(signStatusList(issuer, []))
-    const { status, client, check } = createStatus()
+    const { assertCredentials, client, check } = createStatus()
     const isGone = (): boolean => true
-    const first = status.assertActive([readCredential(createStatusEntry(host.url))], { ...client, isGone }, noDeadline)
+    const first = assertCredentials([readCredential(createStatusEntry(host.url))], { ...client, isGone }, noDeadline)
     expect(await check([createStatusEntry(host.url)])).toBeUndefined()
     await first
     expect(host.asked).toHaveLength(1)

@@ -121,7 +121,7 @@ export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Prom
         return parts.credentials
       }
     },
-    credentialStatus: undefined,
+    assertCredentials: undefined,
     contractWallets: undefined,
     didControllers: undefined,
     verifyDeviceSignature: createDeviceSignatures(),
