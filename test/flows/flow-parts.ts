@@ -8,6 +8,7 @@ import { RecentEntries } from '../../src/caches.js'
 import { createResourceKeys } from '../../src/adapters/resource-keys.js'
 import { systemErrorCodes, systemRandom } from '../../src/adapters/system.js'
 import { memoryStore } from '../../src/stores/memory/index.js'
+import { recordEnds } from '../../src/stores/record-ends.js'
 import type { DidAuthConfig } from '../../src/config/options.js'
 import { parseConfig } from '../../src/config/settings.js'
 import { logIn } from '../../src/flows/log-in.js'
@@ -148,6 +149,8 @@ export async function createFlowParts(config: Partial<DidAuthConfig> = {}): Prom
       error: silent
     }
   }
+  const { listedSeconds } = parts.settings
+  if (listedSeconds !== undefined) parts.store = recordEnds(store, listedSeconds)
   return parts
 }
 
