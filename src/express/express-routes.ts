@@ -150,7 +150,8 @@ export class ExpressRequest implements HttpRequest {
     this.originalUrl = req.originalUrl ?? req.url ?? ''
     this.mountPath = req.baseUrl ?? ''
     this.headers = req.headers
-    this.#socket = req.socket
+    // The type of Node's requests does not know requests without a socket.
+    this.#socket = req.socket as Socket | undefined
     this.clientAddress = req.ip ?? this.#socket?.remoteAddress ?? ''
     const isForwarded = req.headers['x-forwarded-for'] !== undefined
     this.unknownProxy = isForwarded && !trustsProxy(req) ? UNKNOWN_PROXY : undefined

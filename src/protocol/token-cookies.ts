@@ -7,7 +7,7 @@ const MAX_PATHS_LENGTH = 1_536
 /** Path that a cookie can have: printable ASCII without `;`, as long as browsers accept. @see RFC 6265bis */
 const COOKIE_PATH = /^\/[\x21-\x3a\x3c-\x7e]{0,1022}$/
 
-/** Values of `Sec-Fetch-Site` with which the answer may delete cookies. Other clients than browsers have no such header. */
+/** Values of `Sec-Fetch-Site` with which the answer may delete cookies. Only browsers send the header. */
 const OWN_SITES: ReadonlySet<unknown> = new Set([undefined, 'same-origin', 'none'])
 
 /** Expiry that makes a browser delete a cookie. */
