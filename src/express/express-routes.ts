@@ -150,9 +150,9 @@ export class ExpressRequest implements HttpRequest {
     this.originalUrl = req.originalUrl ?? req.url ?? ''
     this.mountPath = req.baseUrl ?? ''
     this.headers = req.headers
-    // The type of Node's requests does not know requests without a socket.
-    this.#socket = req.socket as Socket | undefined
-    this.clientAddress = req.ip ?? this.#socket?.remoteAddress ?? ''
+    this.#socket = req.socket
+    const socket: Socket | undefined = req.ip === undefined ? req.socket : undefined
+    this.clientAddress = req.ip ?? socket?.remoteAddress ?? ''
     const isForwarded = req.headers['x-forwarded-for'] !== undefined
     this.unknownProxy = isForwarded && !trustsProxy(req) ? UNKNOWN_PROXY : undefined
   }
