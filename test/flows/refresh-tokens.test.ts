@@ -2,7 +2,9 @@ import { beforeEach, describe, expect, it } from '@jest/globals'
 import { DidAuthError } from '../../src/errors.js'
 import { logIn } from '../../src/flows/log-in.js'
 import { logOut } from '../../src/flows/manage-sessions.js'
-import { hashRefreshToken, type refreshTokens, type Tokens } from '../../src/flows/tokens.js'
+import type { BoundSession } from '../../src/flows/device-binding.js'
+import { hashRefreshToken, refreshTokens, type Tokens } from '../../src/flows/tokens.js'
+import type { JsonObject } from '../../src/protocol/json.js'
 import { refusal } from '../support/fixtures/refusal.js'
 import { createNumberedWallet, START_SECONDS } from '../support/fixtures/fixtures.js'
 import { client, createFlowParts, type FlowParts, createLoggedIn, signLogin, decodePayload } from './flow-parts.js'
@@ -28,6 +30,19 @@ async function begin(config: Parameters<typeof createFlowParts>[0] = {}): Promis
 beforeEach(() => begin())
 
 describe('refreshTokens', () => {
+  it('refuses the token of a bound session, which stays active, if nothing checks the binding', async () => {
+    const { did } = wallet
+    const sig = signLogin(parts, wallet, { useCount: 1 })
+    const bindSession = (): JsonObject => ({ cnf: { jkt: 'thumbprint' } })
+    const { refreshToken } = await logIn(parts, { did, sig, client, bindSession })
+    await expect(refresh(refreshToken)).rejects.toEqual(refusal('ERR_REFRESH_TOKEN'))
+    const checked: unknown[] = []
+    const assertBound = async ({ claims }: BoundSession): Promise<void> => void checked.push(claims)
+    const request = { refreshToken, idempotencyKey: undefined, client, assertBound }
+    expect((await refreshTokens(parts, request)).isRepeated).toBe(false)
+    expect(checked).toEqual([{ cnf: { jkt: 'thumbprint' } }])
+  })
+
   it('returns new tokens of the same session and user, with new times', async () => {
     parts.clock.seconds = START_SECONDS + 1_000
     const second = await refresh(first.refreshToken)

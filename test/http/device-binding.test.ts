@@ -421,7 +421,7 @@ describe('a token for another service, which is not bound', () => {
     await post(path, { resource }, { Cookie }).expect(401, 'Invalid device proof')
     await post(path, { resource }, { Cookie, ...(await prove(path, {}, thief)) }).expect(401)
     await post(path, { resource }, { Cookie, ...(await prove(path)) }).expect(200)
-    // A program that sends the token in the header knows it, also beside the other cookie.
+    // A program can read the token that it sends in the header, even if the request also has a cookie.
     const copied = { Authorization: `DIDAuth ${cookies[0]!.split('=')[1]!}`, Cookie: cookies[1]! }
     await post(path, { resource }, { ...copied, ...(await prove(path)) }).expect(401)
   })

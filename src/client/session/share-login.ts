@@ -32,7 +32,7 @@ export async function shareLogin(
   return raceWithAbort(login, signal).catch((error: unknown) => {
     shared.waiting -= 1
     if (shared.waiting) throw error
-    // The next call starts anew.
+    // The next call starts another login.
     inFlight.delete(shared)
     controller.abort(error)
     // If the service has already opened the session, this call still returns it.

@@ -67,7 +67,7 @@ describe('writes on PostgreSQL', () =>
     folder.remove()
   }))
 
-describe('a removal beside the first write of an owner', () => {
+describe('a removal during the first write of an owner', () => {
   const removal = { did: 'did:example:1', key: 'k' }
   const row = { entry_count: 1, hash: Buffer.alloc(32, 1), number: 1, cid: computeCid('a'), byte_count: 1 }
   const emptyEtag = `"${'A'.repeat(43)}"`
